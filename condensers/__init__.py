@@ -1,0 +1,58 @@
+"""What is let go: strategies, their configuration, and the step loop's context (floor 3)."""
+
+from typing import TYPE_CHECKING
+
+from ..events._lazy import lazy_exports
+
+if TYPE_CHECKING:
+    from .base import (
+        CannotCondense as CannotCondense,
+        Condensation as Condensation,
+        Condenser as Condenser,
+        NoOpCondenser as NoOpCondenser,
+        NoOpCondenserConfig as NoOpCondenserConfig,
+        RollingCondenser as RollingCondenser,
+    )
+    from .config import (
+        CondenserConfig as CondenserConfig,
+        condenser_from_config as condenser_from_config,
+        register_condenser as register_condenser,
+    )
+    from .context import (
+        AgentContext as AgentContext,
+    )
+    from .masking import (
+        BrowserOutputCondenser as BrowserOutputCondenser,
+        BrowserOutputCondenserConfig as BrowserOutputCondenserConfig,
+    )
+    from .pipeline import (
+        CondenserPipeline as CondenserPipeline,
+    )
+    from .summarizing import (
+        LLMSummarizingCondenser as LLMSummarizingCondenser,
+        LLMSummarizingCondenserConfig as LLMSummarizingCondenserConfig,
+    )
+    from .window import (
+        ConversationWindowCondenser as ConversationWindowCondenser,
+        ConversationWindowCondenserConfig as ConversationWindowCondenserConfig,
+    )
+else:
+    __getattr__, __dir__, __all__ = lazy_exports(
+        __name__,
+        {
+            "base": (
+                "CannotCondense",
+                "Condensation",
+                "Condenser",
+                "NoOpCondenser",
+                "NoOpCondenserConfig",
+                "RollingCondenser",
+            ),
+            "config": ("CondenserConfig", "condenser_from_config", "register_condenser"),
+            "context": ("AgentContext",),
+            "masking": ("BrowserOutputCondenser", "BrowserOutputCondenserConfig"),
+            "pipeline": ("CondenserPipeline",),
+            "summarizing": ("LLMSummarizingCondenser", "LLMSummarizingCondenserConfig"),
+            "window": ("ConversationWindowCondenser", "ConversationWindowCondenserConfig"),
+        },
+    )

@@ -1,0 +1,287 @@
+"""What happened: the immutable event, its two families, and the registry of kinds."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from enum import StrEnum
+from typing import Annotated, Any, ClassVar, Self, TypeVar, dataclass_transform
+
+from pydantic import ConfigDict, GetCoreSchemaHandler, InstanceOf, Strict
+from pydantic.dataclasses import dataclass as pydantic_dataclass
+from pydantic_core import CoreSchema, core_schema
+
+from .tool_calls import ToolCallMetadata
+
+__all__ = [
+    "Action",
+    "Event",
+    "EventSource",
+    "EventfoldError",
+    "InvalidArgument",
+    "InvalidEvent",
+    "Json",
+    "JsonObject",
+    "Observation",
+    "Text",
+    "UnknownEvent",
+    "Wire",
+    "register_event",
+]
+
+
+class EventfoldError(Exception):
+    """The root of every error that eventfold raises on purpose."""
+
+
+class InvalidArgument(EventfoldError, ValueError):
+    """A caller's argument is out of its range; the message names the value and the range."""
+
+
+class InvalidEvent(EventfoldError, ValueError):
+    """Something is not an event; the message names the kind, the field and the value found."""
+
+
+class EventSource(StrEnum):
+    """Who caused an event."""
+
+    AGENT = "agent"
+    USER = "user"
+    ENVIRONMENT = "environment"
+
+
+class _AnyText:
+    """A ``str`` taken as it is: unlike pydantic's own, one with lone surrogates is accepted."""
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, _: Any, __: GetCoreSchemaHandler) -> CoreSchema:
+        return core_schema.is_instance_schema(str)
+
+
+class _OwnedJson:
+    """JSON data, copied: what the caller does to its containers later cannot change the log."""
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, _: Any, __: GetCoreSchemaHandler) -> CoreSchema:
+        return core_schema.no_info_plain_validator_function(own_json)
+
+
+class _OwnedObject:
+    @classmethod
+    def __get_pydantic_core_schema__(cls, _: Any, __: GetCoreSchemaHandler) -> CoreSchema:
+        return core_schema.no_info_plain_validator_function(_own_object)
+
+
+Text = Annotated[str, _AnyText]
+Json = Annotated[Any, _OwnedJson]
+JsonObject = Annotated[dict[str, Any], _OwnedObject]
+
+
+def own_json(value: Any) -> Any:
+    """A copy of JSON data (tuples become lists, keys text). Raises ``ValueError`` for other data."""
+    if value is None or isinstance(value, str | int | float):
+        return value
+    if isinstance(value, Mapping):
+        return {str(key): own_json(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [own_json(item) for item in value]
+    raise ValueError(f"expected JSON data (text, number, list, object), found {type(value)!r}")
+
+
+def _own_object(value: Any) -> Any:
+    if not isinstance(value, Mapping):
+        raise ValueError(f"expected a JSON object, found {type(value).__name__}")
+    return own_json(value)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Wire:
+    """How an event was written where it was read, beyond what its fields say.
+
+    ``keys`` and ``payload_keys`` are the recorded key orders (of the event, and of its ``args`` or
+    ``extras``); ``rest`` and ``payload_rest`` hold the recorded values that no field gives back.
+    """
+
+    keys: tuple[str, ...]
+    payload_keys: tuple[str, ...] | None
+    rest: Mapping[str, Any]
+    payload_rest: Mapping[str, Any]
+
+    def without(self, changed: Mapping[str, Any], payload_fields: tuple[str, ...]) -> Wire:
+        """The same, for an event of which some fields were changed: their new values are written."""
+        payload = [name for name in changed if name in payload_fields]
+        top = [name for name in changed if name not in payload_fields]
+        keys, payload_keys = self.keys, self.payload_keys
+        if payload_keys is None:
+            top += payload
+        else:
+            payload_keys += tuple(name for name in payload if name not in payload_keys)
+        keys += tuple(name for name in top if name not in keys)
+        return Wire(
+            keys,
+            payload_keys,
+            {key: value for key, value in self.rest.items() if key not in changed},
+            {key: value for key, value in self.payload_rest.items() if key not in changed},
+        )
+
+
+# Event's own __eq__ and __repr__ serve all kinds: 45 generated ones would be the cost of importing.
+_CONFIG = ConfigDict(arbitrary_types_allowed=True, defer_build=True, strict=True)
+
+
+@pydantic_dataclass(
+    frozen=True, slots=True, kw_only=True, eq=False, repr=False, config=_CONFIG
+)
+class Event:
+    """One thing that happened. Immutable; a changed copy is made with :meth:`replace`.
+
+    ``id`` is dense from 0 within a stream and -1 before the event is appended. ``cause`` is the id of
+    the event that this one answers. A ``hidden`` event is kept in the log and never shown to an LLM.
+    """
+
+    kind: ClassVar[str] = ""
+    payload_fields: ClassVar[tuple[str, ...]] = ()
+    wire_aliases: ClassVar[dict[str, str]] = {}
+
+    id: int = -1
+    timestamp: Annotated[datetime | None, Strict(False)] = None
+    source: Annotated[EventSource | None, Strict(False)] = None
+    cause: int | None = None
+    tool_call_metadata: ToolCallMetadata | None = None
+    llm_metrics: JsonObject | None = None
+    hidden: bool = False
+    wire: InstanceOf[Wire] | None = None
+
+    def replace(self, **changes: Any) -> Self:
+        """A copy with some fields changed. The values are taken as valid; they are not checked."""
+        if self.wire is not None and "wire" not in changes:
+            changes["wire"] = self.wire.without(changes, self.payload_fields)
+        clone = object.__new__(type(self))
+        for name in field_names(type(self)):
+            value = changes[name] if name in changes else getattr(self, name)
+            object.__setattr__(clone, name, value)
+        return clone
+
+    def wire_payload(self) -> dict[str, Any]:
+        """The fields of ``args`` (of ``extras``) as JSON, for an event that was not read from any."""
+        return {name: getattr(self, name) for name in self.payload_fields}
+
+    def llm_text(self) -> str | None:
+        """The text that an LLM is shown for this event; None leaves it to the kind's default."""
+        return None
+
+    def __eq__(self, other: object) -> bool:
+        """Equal kinds with equal fields; how they were written (``wire``) does not count."""
+        if self is other:
+            return True
+        if type(self) is not type(other):
+            return NotImplemented
+        return all(
+            getattr(self, name) == getattr(other, name)
+            for name in field_names(type(self))
+            if name != "wire"
+        )
+
+    def __hash__(self) -> int:
+        return hash((type(self), self.id, self.cause))
+
+    def __repr__(self) -> str:
+        fields = (type(self).__dataclass_fields__[name] for name in field_names(type(self)))
+        said = (
+            f"{f.name}={getattr(self, f.name)!r}"
+            for f in fields
+            if f.name != "wire" and getattr(self, f.name) != f.default
+        )
+        return f"{type(self).__name__}({', '.join(said)})"
+
+
+@functools.cache
+def field_names(cls: type[Event]) -> tuple[str, ...]:
+    """The names of an event class's fields, inherited ones first."""
+    return tuple(field.name for field in dataclasses.fields(cls))
+
+
+_Class = TypeVar("_Class", bound=type[Event])
+
+ACTIONS: dict[str, type[Action]] = {}
+OBSERVATIONS: dict[str, type[Observation]] = {}
+
+
+@dataclass_transform(frozen_default=True, field_specifiers=(dataclasses.field,))
+def register_event(kind: str) -> Callable[[_Class], _Class]:
+    """Class decorator: makes a frozen event class of an annotated class and gives it its JSON tag.
+
+    The class derives from :class:`Action` (tag in ``action``, fields in ``args``) or from
+    :class:`Observation` (tag in ``observation``, ``content``, further fields in ``extras``). It may
+    define ``llm_text()``. Raises :class:`InvalidArgument` for a tag that is taken.
+
+    >>> @register_event("deploy")
+    ... class DeployAction(Action):
+    ...     target: str
+    """
+
+    def register(cls: _Class) -> _Class:
+        family: dict[str, Any]
+        if issubclass(cls, Action):
+            family, above = ACTIONS, Action
+        elif issubclass(cls, Observation):
+            family, above = OBSERVATIONS, Observation
+        else:
+            raise InvalidArgument(f"{cls.__name__} must derive from Action or Observation")
+        if kind in family:
+            raise InvalidArgument(
+                f"the kind {kind!r} is taken by {family[kind].__name__}; choose another tag"
+            )
+        made: Any = pydantic_dataclass(
+            frozen=True, slots=True, eq=False, repr=False, config=_CONFIG
+        )(cls)
+        made.kind = kind
+        made.payload_fields = tuple(
+            name for name in field_names(made) if name not in field_names(above)
+        )
+        family[kind] = made
+        return made  # type: ignore[no-any-return]
+
+    return register
+
+
+@pydantic_dataclass(
+    frozen=True, slots=True, kw_only=True, eq=False, repr=False, config=_CONFIG
+)
+class Action(Event):
+    """Something that the agent (or the user) does."""
+
+
+@pydantic_dataclass(frozen=True, slots=True, eq=False, repr=False, config=_CONFIG)
+class Observation(Event):
+    """Something that came back: a result, an error, a change of the world."""
+
+    content: Text = ""
+
+
+@pydantic_dataclass(frozen=True, slots=True, eq=False, repr=False, config=_CONFIG)
+class UnknownEvent(Event):
+    """An event of a kind that is not registered, kept as it came.
+
+    ``name`` is its recorded tag and ``data`` the recorded JSON object. It reaches an LLM only if it
+    belongs to a tool call.
+    """
+
+    name: Text = ""
+    data: JsonObject = dataclasses.field(default_factory=dict)
+
+    @property
+    def is_observation(self) -> bool:
+        """True for what came back, False for what was done."""
+        return self.data.get("observation") is not None
+
+    @property
+    def content(self) -> str:
+        """The recorded text: ``content``, or an action's ``args.content``; empty if there is none."""
+        args = self.data.get("args")
+        for holder in (self.data, args if isinstance(args, dict) else {}):
+            if isinstance(text := holder.get("content"), str):
+                return text
+        return ""

@@ -1,0 +1,1 @@
+"""Recorded trajectories, read as events: one file for each format."""

@@ -1,0 +1,1 @@
+"""Where a stream's events are kept: the protocol and its implementations."""

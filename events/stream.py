@@ -1,0 +1,178 @@
+"""The append-only log of one session."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from datetime import UTC, datetime
+
+from .encoding import storable
+from .event import Action, Event, EventSource, InvalidArgument
+from .filters import EventFilter
+from .stores.base import EventStore, IdTaken
+from .stores.in_memory import InMemoryEventStore
+
+__all__ = ["EventStream"]
+
+_log = logging.getLogger(__name__)
+
+
+class EventStream:
+    """The history of one session: events are added at its end and never changed.
+
+    ``store`` keeps the events (in memory if none is given); several streams may share one. Appending
+    is safe from several threads.
+    """
+
+    def __init__(self, session_id: str, store: EventStore | None = None) -> None:
+        self.session_id = session_id
+        self.store: EventStore = store if store is not None else InMemoryEventStore()
+        self._subscribers: list[Callable[[Event], object]] = []
+        self._untold: deque[Event] = deque()
+        self._telling = False
+        self._lock = threading.RLock()
+
+    def append(self, event: Event, source: EventSource | str | None = None) -> Event:
+        """Adds an event and returns the stored one, with its id, time and source.
+
+        ``source`` overrides the event's own; without either, an action is the agent's and an
+        observation the environment's. Lone surrogates, which no file or database can hold, are
+        stored as visible escapes. Raises :class:`InvalidArgument` for what is no event or source,
+        or for an event that has another place (an id that is not the next one) already.
+        """
+        return self.extend([event], source)[0]
+
+    def extend(
+        self, events: Iterable[Event], source: EventSource | str | None = None
+    ) -> list[Event]:
+        """Adds several events, all or none of them, and returns the stored ones."""
+        given = list(events)
+        said_by = None if source is None else _checked_source(source)
+        with self._lock:
+            while True:
+                first = self.store.count(self.session_id)
+                stored = [_stored(event, first + n, said_by) for n, event in enumerate(given)]
+                try:
+                    self.store.append(self.session_id, stored)
+                    break
+                except IdTaken:  # another writer came first: number anew
+                    continue
+            self._untold.extend(stored)
+            self._tell()
+        return stored
+
+    def events(
+        self,
+        start_id: int = 0,
+        end_id: int | None = None,
+        *,
+        filter: EventFilter | None = None,  # noqa: A002
+        reverse: bool = False,
+        limit: int | None = None,
+    ) -> Iterator[Event]:
+        """The events, oldest first or with ``reverse`` newest first.
+
+        ``start_id`` and ``end_id`` are inclusive; ``filter`` adds conditions of its own. Raises
+        :class:`InvalidArgument` for a negative id or limit.
+        """
+        bounds = EventFilter(start_id=start_id, end_id=end_id, limit=limit)  # checks them
+        low, high = bounds.start_id, bounds.end_id
+        if filter is not None:
+            low = max(low, filter.start_id)
+            ends = [end for end in (high, filter.end_id) if end is not None]
+            high = min(ends) if ends else None
+            limits = [count for count in (limit, filter.limit) if count is not None]
+            limit = min(limits) if limits else None
+        found = self.store.read(
+            self.session_id, low, None if high is None else high + 1, reverse=reverse
+        )
+        return _limited(found, filter, limit)
+
+    def __iter__(self) -> Iterator[Event]:
+        return self.events()
+
+    def __len__(self) -> int:
+        return self.store.count(self.session_id)
+
+    def __getitem__(self, event_id: int) -> Event:
+        """The event with this id. Raises :class:`InvalidArgument` if there is none."""
+        if 0 <= event_id < len(self):
+            return next(self.events(event_id, event_id))
+        raise InvalidArgument(
+            f"no event {event_id} in session {self.session_id!r}: it has "
+            + (f"the ids 0 to {len(self) - 1}" if len(self) else "no events")
+        )
+
+    def subscribe(self, subscriber: Callable[[Event], object]) -> Callable[[], None]:
+        """Calls ``subscriber`` with each event once it is stored; returns how to end that.
+
+        A subscriber that raises is logged; the append and the other subscribers are not disturbed.
+        """
+        with self._lock:
+            self._subscribers.append(subscriber)
+
+        def unsubscribe() -> None:
+            with self._lock:
+                if subscriber in self._subscribers:
+                    self._subscribers.remove(subscriber)
+
+        return unsubscribe
+
+    def _tell(self) -> None:
+        """Tells subscribers of stored events, in order, also when one of them appends more."""
+        if self._telling:
+            return
+        self._telling = True
+        try:
+            while self._untold:
+                event = self._untold.popleft()
+                for subscriber in tuple(self._subscribers):
+                    try:
+                        subscriber(event)
+                    except Exception:
+                        _log.exception(
+                            "session %s: a subscriber failed on event %d", self.session_id, event.id
+                        )
+        finally:
+            self._telling = False
+
+
+def _stored(event: Event, event_id: int, source: EventSource | None) -> Event:
+    if not isinstance(event, Event):
+        raise InvalidArgument(f"only events are appended, found {type(event).__name__}")
+    if event.id not in (-1, event_id):
+        raise InvalidArgument(
+            f"the event has the id {event.id} and would get {event_id}: it belongs to another "
+            "place; append a copy made with event.replace(id=-1), its cause mapped"
+        )
+    changes = storable(event)
+    changes["id"] = event_id
+    if event.timestamp is None:
+        changes["timestamp"] = datetime.now(UTC)
+    if source is not None or event.source is None:
+        default = EventSource.AGENT if isinstance(event, Action) else EventSource.ENVIRONMENT
+        changes["source"] = source or default
+    return event.replace(**changes)
+
+
+def _checked_source(source: EventSource | str) -> EventSource:
+    try:
+        return EventSource(source)
+    except ValueError:
+        raise InvalidArgument(
+            f"a source is one of {', '.join(EventSource)}; found {source!r}"
+        ) from None
+
+
+def _limited(
+    events: Iterator[Event], condition: EventFilter | None, limit: int | None
+) -> Iterator[Event]:
+    given = 0
+    for event in events:
+        if limit is not None and given >= limit:
+            return
+        if condition is None or condition.matches(event):
+            given += 1
+            yield event

@@ -1,0 +1,163 @@
+"""Tool calls: what an LLM response asked for, kept beside the events that carry it out."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator
+from pydantic.dataclasses import dataclass as pydantic_dataclass
+
+__all__ = ["AssistantTurn", "ModelResponse", "ToolCall", "ToolCallMetadata"]
+
+# Fields of a response's message that are no part of what is said back to the model.
+_NOT_SAID_BACK = {"role", "content", "tool_calls", "function_call", "refusal", "audio", "annotations"}
+_THINKING = {"thinking_blocks", "reasoning_content", "reasoning_items"}
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ToolCall:
+    """One call in an LLM response. ``arguments`` is the model's own text, valid JSON or not."""
+
+    id: str
+    name: str
+    arguments: str
+    provider_fields: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class AssistantTurn:
+    """What of an LLM response is needed to say it back: text, calls in order, thinking, the rest."""
+
+    text: str = ""
+    tool_calls: tuple[ToolCall, ...] = ()
+    thinking: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    provider_fields: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+
+
+class ModelResponse:
+    """An LLM response as JSON bytes, with its id beside it; read only when someone asks.
+
+    An action and its observation share one object. Made with :meth:`of`.
+    """
+
+    __slots__ = ("id", "json")
+
+    def __init__(self, response_id: str | None, json_bytes: bytes) -> None:
+        self.id = response_id
+        self.json = json_bytes
+
+    @classmethod
+    def of(cls, response: Any) -> ModelResponse:
+        """From a dict, JSON bytes, or a pydantic object such as litellm's and OpenAI's responses.
+
+        Raises ``ValueError`` for anything else.
+        """
+        if isinstance(response, ModelResponse):
+            return response
+        if isinstance(response, bytes):
+            data: Any = json.loads(response)
+            text = response
+        else:
+            dump = getattr(response, "model_dump", None)
+            data = dump(mode="json") if dump is not None else response
+            text = b""
+        if not isinstance(data, Mapping):
+            raise ValueError(f"an LLM response is a JSON object, found {type(data).__name__}")
+        text = text or json.dumps(data, separators=(",", ":")).encode("ascii")
+        found = data.get("id")
+        response_id = found if isinstance(found, str) and found else None
+        # Parallel calls, and a call and its result, come one after the other with equal responses.
+        global _newest
+        if text != _newest.json:
+            _newest = cls(response_id, text)
+        return _newest
+
+    def to_dict(self) -> dict[str, Any]:
+        """The whole response as it was recorded."""
+        data: dict[str, Any] = json.loads(self.json)
+        return data
+
+    def message(self) -> AssistantTurn:
+        """The first choice's message; empty where the response holds none."""
+        return _read_message(self.to_dict())
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ModelResponse) and self.json == other.json
+
+    def __hash__(self) -> int:
+        return hash(self.id)
+
+    def __repr__(self) -> str:
+        return f"ModelResponse(id={self.id!r}, {len(self.json)} bytes)"
+
+
+_newest = ModelResponse(None, b"{}")
+
+
+@pydantic_dataclass(frozen=True, slots=True, config={"arbitrary_types_allowed": True})
+class ToolCallMetadata:
+    """Which call of which LLM response an action carries out, or an observation answers.
+
+    The events of one response share ``model_response.id``; ``total_calls_in_response`` says how many
+    calls it had. ``model_response`` may be given as a dict or as the client's response object.
+    """
+
+    function_name: str
+    tool_call_id: str
+    total_calls_in_response: int = 1
+    model_response: Annotated[
+        ModelResponse | None,
+        BeforeValidator(lambda value: value if value is None else ModelResponse.of(value)),
+    ] = None
+
+    @property
+    def response_id(self) -> str | None:
+        """The id of the LLM response, where it is known."""
+        return self.model_response.id if self.model_response is not None else None
+
+
+def _read_message(response: dict[str, Any]) -> AssistantTurn:
+    choices = response.get("choices")
+    first = choices[0] if isinstance(choices, list) and choices else None
+    message = first.get("message") if isinstance(first, dict) else None
+    if not isinstance(message, dict):
+        return AssistantTurn()
+    calls = message.get("tool_calls")
+    return AssistantTurn(
+        text=_text_of(message.get("content")),
+        tool_calls=tuple(
+            _read_call(call) for call in (calls if isinstance(calls, list) else ())
+            if isinstance(call, dict) and isinstance(call.get("function"), dict)
+        ),
+        thinking={key: message[key] for key in message if key in _THINKING and message[key]},
+        provider_fields={
+            key: value
+            for key, value in message.items()
+            if value and key not in _NOT_SAID_BACK and key not in _THINKING
+        },
+    )
+
+
+def _read_call(call: dict[str, Any]) -> ToolCall:
+    function = call["function"]
+    arguments = function.get("arguments")
+    if not isinstance(arguments, str):
+        arguments = json.dumps(arguments if arguments is not None else {})
+    extra = call.get("provider_specific_fields")
+    return ToolCall(
+        id=str(call.get("id") or ""),
+        name=str(function.get("name") or ""),
+        arguments=arguments,
+        provider_fields=extra if isinstance(extra, dict) else {},
+    )
+
+
+def _text_of(content: Any) -> str:
+    if isinstance(content, str):
+        return content
+    parts = content if isinstance(content, list) else []
+    texts = (part.get("text") for part in parts if isinstance(part, dict))
+    return "\n".join(text for text in texts if isinstance(text, str))
