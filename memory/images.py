@@ -1,18 +1,20 @@
-"""Which image references an LLM provider can use: an http(s) URL, or base64 data of a known type."""
+"""Which images an LLM provider can use: an http(s) URL, or base64 data of a supported type."""
 
 from __future__ import annotations
 
 import binascii
 import re
+from collections.abc import Mapping
+from typing import Any
 from urllib.parse import urlsplit
 
-__all__ = ["as_image_url", "image_problem"]
+__all__ = ["as_image_url", "image_problem", "image_reference", "is_image"]
 
 
 def image_problem(url: str) -> str | None:
     """What is wrong with ``url`` as an image for an LLM, in a few words, or None if it is usable.
 
-    Usable are an ``http`` or ``https`` URL with a host, and a data URL ``data:image/T;base64,...`` with T
+    Usable are an http or https URL with a host, and a data URL ``data:image/T;base64,...`` with T
     one of png, jpeg, gif, webp, whose base64 is strictly valid and whose first bytes are of type T.
     Nothing is fetched.
     """
@@ -34,7 +36,7 @@ def as_image_url(value: str) -> str | None:
     """A usable URL (see ``image_problem``) for what an event carries as an image, or None.
 
     A usable URL comes back as it is. Raw base64 of a supported image becomes a data URL; so does a
-    data URL with a wrong media type (``image/jpg`` is common) or with line breaks in its base64: the
+    data URL with a wrong media type (image/jpg is common) or with line breaks in its base64: the
     bytes say what the image is.
     """
     value = value.strip()
@@ -48,6 +50,26 @@ def as_image_url(value: str) -> str | None:
     payload = "".join(payload.split())
     media_type = _media_type(_decoded(payload))
     return f"data:{media_type};base64,{payload}" if media_type else None
+
+
+def is_image(block: Mapping[str, Any]) -> bool:
+    """Whether a content block is an image, in OpenAI's form or in Anthropic's."""
+    return block.get("type") in ("image_url", "image")
+
+
+def image_reference(block: Mapping[str, Any]) -> str | None:
+    """The URL of an image block, or its base64 data as a data URL, unchecked; None if it has none.
+
+    OpenAI's ``image_url`` is ``{"url": ...}`` or the URL itself; Anthropic's ``source`` has a
+    ``url``, or a ``media_type`` with base64 ``data``.
+    """
+    holder = block.get("image_url") if block.get("type") == "image_url" else block.get("source")
+    if not isinstance(holder, dict):
+        return holder if isinstance(holder, str) else None
+    url, data = holder.get("url"), holder.get("data")
+    if isinstance(url, str):
+        return url
+    return f"data:{holder.get('media_type')};base64,{data}" if isinstance(data, str) else None
 
 
 _DATA_HEADER = re.compile(r"data:(?P<type>image/(?:png|jpeg|gif|webp));base64,")

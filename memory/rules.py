@@ -9,13 +9,14 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
 from types import MappingProxyType
 from typing import Any
 
 from ..events.event import EventfoldError
-from .images import image_problem
+from .images import image_problem, image_reference, is_image
 
 __all__ = ["PROFILES", "RULES", "UnknownProfile", "Violation", "check_messages"]
 
@@ -82,7 +83,7 @@ def check_messages(
     """
     if profile not in PROFILES:
         raise UnknownProfile(f"unknown profile {profile!r}; there are: {', '.join(PROFILES)}")
-    chat = _read(messages, profile, tools, vision, window, max_output_tokens)
+    chat = _read(messages, tools, _Chat(profile, vision, window, max_output_tokens))
     return [
         Violation(rule, index, problem)
         for rule, findings in RULES.items()
@@ -96,7 +97,7 @@ def every_call_has_its_result(chat: _Chat) -> _Findings:
     after it. OpenAI, Anthropic, Moonshot and Gemini refuse a call without. (One too many: R3.)"""
     for owner, results in chat.batches:
         answered = {result.answers for result in results}
-        for call in owner.calls if owner else ():
+        for call in owner.calls:
             if not isinstance(call.id, str):
                 yield owner.index, f"the call of {_shown(call.name)} has no id to answer"
             elif call.id not in answered:
@@ -107,17 +108,12 @@ def every_result_has_its_call(chat: _Chat) -> _Findings:
     """R2. Each tool result answers a call of the assistant message that its run of results follows.
     Every provider refuses an orphan."""
     for owner, results in chat.batches:
-        calls = {call.id for call in owner.calls if isinstance(call.id, str)} if owner else set()
+        ids = set(owner.call_ids)
         for result in results:
             if result.answers is None:
                 yield result.index, "the result names no call (tool_call_id)"
-            elif owner is None:
-                yield result.index, f"result of {_shown(result.answers)} follows no assistant"
-            elif result.answers not in calls:
-                yield (
-                    result.index,
-                    f"result of {_shown(result.answers)}, which is no call of message {owner.index}",
-                )
+            elif result.answers not in ids:
+                yield result.index, f"{_shown(result.answers)} is no call of the message before"
 
 
 def no_id_twice(chat: _Chat) -> _Findings:
@@ -126,11 +122,10 @@ def no_id_twice(chat: _Chat) -> _Findings:
     called: Counter[str] = Counter()
     answered: Counter[str] = Counter()
     for message in chat.messages:
-        for call in message.calls:
-            if isinstance(call.id, str):
-                called[call.id] += 1
-                if called[call.id] > 1:
-                    yield message.index, f"call id {_shown(call.id)} was used before"
+        for id_ in message.call_ids:
+            called[id_] += 1
+            if called[id_] > 1:
+                yield message.index, f"call id {_shown(id_)} was used before"
         if message.answers is not None:
             answered[message.answers] += 1
             if answered[message.answers] > called[message.answers] > 0:
@@ -141,16 +136,13 @@ def results_in_order_of_calls(chat: _Chat) -> _Findings:
     """R4. The results of parallel calls stand together (R1, R2) and in the order of the calls.
     Gemini pairs them by position; Anthropic wants them in one user message."""
     for owner, results in chat.batches:
-        waiting: dict[str, int] = {}
-        for position, call in enumerate(owner.calls if owner else ()):
-            if isinstance(call.id, str):
-                waiting.setdefault(call.id, position)
+        places = {id_: place for place, id_ in enumerate(owner.call_ids)}
         latest = -1
         for result in results:
-            position = waiting.pop(result.answers, latest) if result.answers else latest
-            if position < latest:
-                yield result.index, f"result of {_shown(result.answers)} stands after a later call's"
-            latest = max(latest, position)
+            place = places.pop(result.answers or "", latest)  # orphans (R2) and repeats (R3) aside
+            if place < latest:
+                yield result.index, f"{_shown(result.answers)} is answered after a later call"
+            latest = max(latest, place)
 
 
 def arguments_are_one_json_object(chat: _Chat) -> _Findings:
@@ -234,7 +226,7 @@ def images_where_they_are_seen(chat: _Chat) -> _Findings:
     profiles that allow it (Anthropic; OpenAI chat refuses them). Without vision: nowhere."""
     allowed = {"user", "tool"} if chat.profile in _IMAGES_IN_RESULTS_ALLOWED else {"user"}
     for message in chat.messages:
-        for _ in filter(_is_image, message.blocks):
+        for _ in filter(is_image, message.blocks):
             if chat.vision is False:
                 yield message.index, "an image, but the model has no vision"
             elif message.role not in allowed:
@@ -245,8 +237,8 @@ def images_are_usable(chat: _Chat) -> _Findings:
     """R13. An image has a usable URL, or base64 data of a supported type (png, jpeg, gif, webp)
     with the right media type. Every provider refuses others."""
     for message in chat.messages:
-        for image in filter(_is_image, message.blocks):
-            url = _url_of(image)
+        for image in filter(is_image, message.blocks):
+            url = image_reference(image)
             problem = "it has neither a URL nor data" if url is None else image_problem(url)
             if problem:
                 yield message.index, f"the image cannot be used: {problem}"
@@ -255,33 +247,17 @@ def images_are_usable(chat: _Chat) -> _Findings:
 def cache_markers_are_placed(chat: _Chat) -> _Findings:
     """R14. At most four cache markers (``cache_control``), in messages and tools together, never on
     an empty block; each on the last non-empty block of its message, or, for a tool message, on the
-    message itself. Anthropic refuses a fifth, and one on empty text or on thinking.
+    message itself. Anthropic refuses a fifth one, and one on empty text or on thinking.
 
     A message whose content is a plain string may carry the marker itself: that string is its only
     block. In a list of tool calls, which follow the content, the last call may carry it.
     """
     count = sum(_is_marked(tool) or _is_marked(_member(tool, "function")) for tool in chat.tools)
     for message in chat.messages:
-        can_carry = [not (_is_empty(block) or _is_thinking(block)) for block in message.blocks]
-        last = max((place for place, can in enumerate(can_carry) if can), default=None)
-        for place, block in enumerate(message.blocks):
-            if _is_marked(block):
-                count += 1
-                if message.role == "tool":
-                    yield message.index, "the marker of a tool message stands on the message itself"
-                elif place != last:
-                    yield message.index, "a cache marker that is not on the last non-empty block"
-        if _is_marked(message.raw):
-            count += 1
-            if last is None:
-                yield message.index, "a cache marker on an empty message"
-            elif message.role != "tool" and not isinstance(message.raw.get("content"), str):
-                yield message.index, "a cache marker beside a list of blocks, expected on the last"
-        for call in message.calls:
-            if call.is_marked:
-                count += 1
-                if call is not message.calls[-1]:
-                    yield message.index, "a cache marker on a tool call that is not the last"
+        count += sum(map(_is_marked, (message.raw, *message.blocks)))
+        count += sum(call.is_marked for call in message.calls)
+        for problem in _marker_problems(message):
+            yield message.index, problem
     if count > 4:
         yield None, f"{count} cache markers, at most 4 are allowed"
 
@@ -289,8 +265,9 @@ def cache_markers_are_placed(chat: _Chat) -> _Findings:
 def thinking_opens_its_loop(chat: _Chat) -> _Findings:
     """R15. Thinking is passed back whole and first in its assistant message; a tool loop (the
     assistant messages since the last user message) that has thinking starts with it, or has none.
-    Anthropic, Gemini (thought signatures) and OpenAI Responses refuse a loop that lost its start."""
+    Anthropic, Gemini (thought signatures) and OpenAI Responses refuse a loop without its start."""
     opener: _Message | None = None
+    opener_thinks = False
     for message in chat.messages:
         for problem in _thinking_problems(message):
             yield message.index, problem
@@ -298,8 +275,7 @@ def thinking_opens_its_loop(chat: _Chat) -> _Findings:
             opener = None
         elif message.role == "assistant":
             if opener is None:
-                opener = message
-                opener_thinks = _has_thinking(message)
+                opener, opener_thinks = message, _has_thinking(message)
             elif not opener_thinks and _has_thinking(message):
                 opener_thinks = True  # one violation a loop
                 yield opener.index, f"its tool loop has thinking (message {message.index}), it not"
@@ -330,12 +306,14 @@ def everything_can_be_sent(chat: _Chat) -> _Findings:
 def tool_names_are_plain(chat: _Chat) -> _Findings:
     """R17. Tool names, in calls and in the tools, are 1 to 64 letters, digits, ``_`` or ``-``.
     OpenAI and Anthropic refuse others, and so do Mistral and, but for dots, Gemini."""
+    names: list[tuple[int | None, Any]]
     names = [(message.index, call.name) for message in chat.messages for call in message.calls]
     for tool in chat.tools:
-        if _member(tool, "function") or not isinstance(tool, dict) or tool.get("type") == "function":
-            names.append((None, _member(_member(tool, "function"), "name")))
-        elif tool.get("name") is not None:  # Anthropic's form; a provider's own tools may have none
-            names.append((None, tool["name"]))
+        function, name = _member(tool, "function"), _member(tool, "name")
+        if function is not None or _member(tool, "type") == "function":
+            names.append((None, _member(function, "name")))
+        elif name is not None or not isinstance(tool, dict):  # a provider's own tools may have none
+            names.append((None, name))
     for index, name in names:
         if not (isinstance(name, str) and re.fullmatch(r"[A-Za-z0-9_-]{1,64}", name)):
             yield index, f"tool name {_shown(name)} is not of the form [A-Za-z0-9_-]{{1,64}}"
@@ -349,16 +327,15 @@ def all_fits_the_window(chat: _Chat) -> _Findings:
     from .tokens import TokenCounter
 
     try:
-        tokens = TokenCounter().count([message.raw for message in chat.messages], tools=chat.tools)
+        tokens = TokenCounter().count(
+            [message.raw for message in chat.messages], tools=chat.tools or None
+        )
     except Exception as error:  # malformed messages must not raise; R16 and others name the cause
         yield None, f"the tokens could not be counted ({type(error).__name__}: {error})"
         return
     if tokens + chat.max_output_tokens > chat.window:
-        yield (
-            None,
-            f"{tokens} input tokens and {chat.max_output_tokens} reserved for output exceed the"
-            f" window of {chat.window}",
-        )
+        sum_ = f"{tokens} input and {chat.max_output_tokens} reserved output tokens"
+        yield None, f"{sum_} exceed the window of {chat.window}"
 
 
 def a_user_speaks(chat: _Chat) -> _Findings:
@@ -401,3 +378,230 @@ RULES: Mapping[str, Callable[[_Chat], _Findings]] = MappingProxyType(
         "R20": assistant_between_result_and_user,
     }
 )
+
+
+# How a list is read: once, into messages that the rules can rely on. What cannot be read is noted
+# for R16, and stands in no other rule's way.
+
+_ROLES = ("system", "developer", "user", "assistant", "tool")
+_UNREADABLE: dict[str, Any] = {"type": "unreadable"}  # stands where a content part was
+
+
+@dataclass(frozen=True, slots=True)
+class _Call:
+    id: Any
+    name: Any
+    arguments: Any
+    is_marked: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Message:
+    index: int
+    role: str  # one of _ROLES; "developer" is read as "system"
+    raw: dict[str, Any]
+    blocks: list[dict[str, Any]]  # each has a "type"; string content is one text block
+    calls: list[_Call]  # of an assistant message
+
+    @property
+    def answers(self) -> str | None:
+        """The id of the call that this tool result answers; None if it names none."""
+        id_ = self.raw.get("tool_call_id") if self.role == "tool" else None
+        return id_ if isinstance(id_, str) else None
+
+    @property
+    def call_ids(self) -> list[str]:
+        return [call.id for call in self.calls if isinstance(call.id, str)]
+
+
+@dataclass(slots=True)
+class _Chat:
+    profile: str
+    vision: bool | None
+    window: int | None
+    max_output_tokens: int
+    tools: list[Any] = field(default_factory=list[Any])
+    messages: list[_Message] = field(default_factory=list[_Message])
+    malformed: list[tuple[int | None, str]] = field(default_factory=list[tuple[int | None, str]])
+
+    @property
+    def neighbours(self) -> Iterator[tuple[_Message, _Message]]:
+        return pairwise(self.messages)
+
+    @property
+    def batches(self) -> Iterator[tuple[_Message, list[_Message]]]:
+        """Each message that is no tool result, with the run of results directly after it. A list
+        that begins with results has a message without calls before them."""
+        owner, results = _Message(-1, "", {}, [], []), list[_Message]()
+        for message in self.messages:
+            if message.role == "tool":
+                results.append(message)
+            else:
+                yield owner, results
+                owner, results = message, []
+        yield owner, results
+
+
+def _read(messages: object, tools: object, chat: _Chat) -> _Chat:
+    for index, item in enumerate(_listed(messages, "messages", chat)):
+        raw = _as_dict(item)
+        role = raw.get("role") if raw is not None else None
+        if raw is None:
+            chat.malformed.append((index, f"expected a chat message, found {_shown(item)}"))
+        elif not isinstance(role, str) or role not in _ROLES:
+            chat.malformed.append((index, f"role {_shown(role)} is none of {', '.join(_ROLES)}"))
+        else:
+            role = "system" if role == "developer" else role
+            blocks, odd_parts = _blocks(raw.get("content"))
+            calls, odd_calls = _calls(raw.get("tool_calls"), role)
+            chat.messages.append(_Message(index, role, raw, blocks, calls))
+            chat.malformed += [(index, problem) for problem in odd_parts + odd_calls]
+    chat.tools = _listed(tools, "tools", chat)
+    return chat
+
+
+def _listed(value: object, what: str, chat: _Chat) -> list[Any]:
+    if isinstance(value, Iterable) and not isinstance(value, str | bytes | Mapping):
+        return list(value)
+    if value is not None:
+        chat.malformed.append((None, f"{what}: expected a list, found {_shown(value)}"))
+    return []
+
+
+def _as_dict(item: Any) -> dict[str, Any] | None:
+    if not isinstance(item, dict):
+        try:
+            item = item.to_dict()
+        except Exception:  # whatever it is, it is not a message
+            return None
+    return item if isinstance(item, dict) else None
+
+
+def _blocks(content: object) -> tuple[list[dict[str, Any]], list[str]]:
+    """The content as blocks, and what is odd about it."""
+    if content is None:
+        return [], []
+    if isinstance(content, str):
+        return [{"type": "text", "text": content}], []
+    if not isinstance(content, list | tuple):
+        return [_UNREADABLE], [f"content is {_shown(content)}, expected text or a list of parts"]
+    blocks = [part if _is_block(part) else _UNREADABLE for part in content]
+    return blocks, ["a content part without a type, or of type text without text"] * sum(
+        block is _UNREADABLE for block in blocks
+    )
+
+
+def _calls(calls: object, role: str) -> tuple[list[_Call], list[str]]:
+    """The tool calls, and what is odd about them."""
+    if calls is None or calls == []:  # an empty list says what null says
+        return [], []
+    if not isinstance(calls, list | tuple) or role != "assistant":
+        return [], [f"tool_calls of role {role} are {_shown(calls)}, expected an assistant's list"]
+    found = [
+        _Call(
+            call.get("id"),
+            _member(call.get("function"), "name"),
+            _member(call.get("function"), "arguments"),
+            _is_marked(call) or _is_marked(call.get("function")),
+        )
+        for call in calls
+        if isinstance(call, dict)
+    ]
+    return found, ["a tool call is not a dict"] * (len(calls) - len(found))
+
+
+def _is_block(part: object) -> bool:
+    kind, text = _member(part, "type"), _member(part, "text")
+    return isinstance(kind, str) and (kind != "text" or text is None or isinstance(text, str))
+
+
+def _is_empty(block: dict[str, Any]) -> bool:
+    return block["type"] == "text" and not (block.get("text") or "").strip()
+
+
+def _is_thinking(block: dict[str, Any]) -> bool:
+    return block["type"] in ("thinking", "redacted_thinking")
+
+
+def _has_thinking(message: _Message) -> bool:
+    kept = (message.raw.get(k) for k in ("thinking_blocks", "reasoning_items", "reasoning_content"))
+    return any(map(_is_thinking, message.blocks)) or any(
+        isinstance(value, str | list | tuple) and len(value) > 0 for value in kept
+    )
+
+
+def _thinking_problems(message: _Message) -> Iterator[str]:
+    in_content = list(map(_is_thinking, message.blocks))
+    if in_content != sorted(in_content, reverse=True):
+        yield "thinking stands after other content"
+    if message.role != "assistant" and _has_thinking(message):
+        yield f"thinking in a message of role {message.role}"
+    beside = message.raw.get("thinking_blocks")
+    if beside is not None and not isinstance(beside, list | tuple):
+        yield f"thinking_blocks are {_shown(beside)}, expected a list"
+        beside = None
+    for block in (*(beside or ()), *filter(_is_thinking, message.blocks)):
+        kind = _member(block, "type")
+        whole = (kind == "thinking" and isinstance(block.get("thinking"), str)) or (
+            kind == "redacted_thinking" and isinstance(block.get("data"), str)
+        )
+        if not whole:
+            yield f"a thinking block of type {_shown(kind)} without what that type needs"
+
+
+def _marker_problems(message: _Message) -> Iterator[str]:
+    filled = [b for b in message.blocks if not (_is_empty(b) or _is_thinking(b))]
+    last = filled[-1] if filled else None
+    marked = [b for b in message.blocks if _is_marked(b)]
+    if message.role == "tool" and marked:
+        yield "a cache marker on a block, expected on the tool message itself"
+    elif any(block is not last for block in marked):
+        yield "a cache marker that is not on the last non-empty block"
+    is_plain = isinstance(message.raw.get("content"), str)
+    if _is_marked(message.raw) and last is None:
+        yield "a cache marker on an empty message"
+    elif _is_marked(message.raw) and message.role != "tool" and not is_plain:
+        yield "a cache marker beside the blocks, expected on the last of them"
+    if any(call.is_marked for call in message.calls[:-1]):
+        yield "a cache marker on a tool call that is not the last"
+
+
+def _is_marked(holder: object) -> bool:
+    return _member(holder, "cache_control") is not None
+
+
+def _strict_json(text: str) -> object:
+    """The value of JSON text; ValueError for anything that a strict parser refuses."""
+    try:
+        return json.loads(text, parse_constant=_no_constant)
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+
+
+def _no_constant(name: str) -> None:
+    raise ValueError(f"{name} is not JSON")
+
+
+def _unsendable(value: object) -> str | None:
+    """What in the value cannot be sent as UTF-8 JSON, or must not be (NUL); None if nothing."""
+    try:
+        text = json.dumps(value, ensure_ascii=False, allow_nan=False)
+        text.encode()
+    except UnicodeEncodeError:
+        return "text with a lone surrogate"
+    except (TypeError, ValueError, RecursionError) as error:
+        return f"what JSON cannot hold ({error})"
+    # A backslash of the text itself is doubled in JSON: an even number of them is no escape.
+    nul = "\\u0000" in text and re.search(r"(?<!\\)(?:\\\\)*\\u0000", text)
+    return "text with NUL" if nul else None
+
+
+def _member(holder: object, key: str) -> Any:
+    return holder.get(key) if isinstance(holder, dict) else None
+
+
+def _shown(value: object) -> str:
+    """The value, short enough for a message."""
+    if value is None:
+        return "nothing"
+    return repr(value[:60]) if isinstance(value, str) else type(value).__name__

@@ -1,0 +1,201 @@
+"""Dense ids for recorded events: what causes and condensations name is named by the new ids."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..condensation import CondensationAction
+from ..event import Event
+
+__all__ = ["Draft", "Numbered", "number"]
+
+
+@dataclass(slots=True)
+class Draft:
+    """An event as it was read, before it has its place among the others.
+
+    ``place`` says where it stands in the file, for people. ``recorded_id`` is None where the file has
+    no usable one. ``answers`` is the draft of its cause, where the file does not name any.
+    """
+
+    event: Event
+    place: str
+    recorded_id: int | None = None
+    answers: Draft | None = None
+    id: int = -1
+
+
+@dataclass(slots=True)
+class Numbered:
+    """Numbered events; by id, recorded references that the new ones cannot give back; what is odd."""
+
+    events: list[Event] = field(default_factory=list)
+    lost: dict[int, dict[str, Any]] = field(default_factory=dict)
+    problems: list[str] = field(default_factory=list)
+
+
+def number(drafts: Sequence[Draft]) -> Numbered:
+    """Numbers events from 0, in the order in which they are listed.
+
+    A recorded id names the nearest earlier event that has it in the same numbering: where ids start
+    anew, earlier events cannot be named any more. A cause that names nothing becomes None.
+    """
+    result = Numbered()
+    recorded = _Recorded(drafts)
+    strays: list[str] = []
+    condensation: int | None = None
+    for new_id, draft in enumerate(drafts):
+        event, draft.id = draft.event, new_id
+        recorded.restart_before(draft)
+        changes: dict[str, Any] = {} if event.id == new_id else {"id": new_id}
+        cause = event.cause
+        if draft.answers is not None:
+            cause = draft.answers.id
+        elif cause is not None:
+            cause = recorded.newest.get(cause)
+            if cause is None:
+                strays.append(f"{draft.place} ({event.cause})")
+                result.lost[new_id] = {"cause": event.cause}
+        if cause != event.cause:
+            changes["cause"] = cause
+        if isinstance(event, CondensationAction):
+            forgotten = recorded.forgotten_by(event, draft, condensation)
+            named = {name: getattr(event, name) for name in forgotten}
+            if forgotten != named:
+                changes |= forgotten
+                result.lost.setdefault(new_id, {}).update(named)
+            condensation = new_id
+        recorded.add(draft)
+        result.events.append(event.replace(**changes) if changes else event)
+    result.problems = recorded.oddities()
+    if strays:
+        result.problems.append(
+            f"{_count(strays, 'event')} answered by id none of the events before: cause is None now "
+            f"({_some(strays)})"
+        )
+    return result
+
+
+class _Recorded:
+    """The recorded ids, as far as they were read."""
+
+    def __init__(self, drafts: Sequence[Draft]) -> None:
+        self.everywhere = {draft.recorded_id for draft in drafts}
+        self.newest: dict[int, int] = {}  # recorded id to new id, in the present numbering
+        self._members: list[tuple[int, int]] = []  # the same, with ids that came twice
+        self._last = -1
+        self._holes = 0
+        self._without: list[str] = []
+        self._restarts: list[str] = []
+        self._repeated: list[str] = []
+        self._out_of_order: list[str] = []
+        self._begin: int | None = None
+        self._about_condensations: list[str] = []
+
+    def restart_before(self, draft: Draft) -> None:
+        """Forgets the ids so far if those from this event on are counted anew."""
+        new = draft.recorded_id
+        if new is None or new >= self._last:
+            return
+        if new in self.newest or new < min(self.newest):
+            self._restarts.append(draft.place)
+            self._holes += self._missing()
+            self.newest.clear()
+            self._members.clear()
+        else:
+            self._out_of_order.append(draft.place)
+
+    def add(self, draft: Draft) -> None:
+        new = draft.recorded_id
+        if new is None:
+            self._without.append(draft.place)
+            return
+        if new in self.newest:
+            self._repeated.append(f"{draft.place} ({new})")
+        if self._begin is None:
+            self._begin = new
+        self.newest[new] = draft.id
+        self._members.append((new, draft.id))
+        self._last = new
+
+    def forgotten_by(
+        self, event: CondensationAction, draft: Draft, previous: int | None
+    ) -> dict[str, Any]:
+        """The events that a condensation names, by their new ids.
+
+        A range stays one where the new ids allow it. In a list, an id that no event has is that of
+        the summary before it, the one thing in a view that is no event; but if an event could have
+        had it (it lies below the condensation's own id), then that event was not recorded.
+        """
+        ids: list[int] = []
+        if event.forgotten_event_ids is None:
+            low, high = event.forgotten_events_start_id, event.forgotten_events_end_id
+            assert low is not None and high is not None  # CondensationAction sees to it
+            ids = [new for old, new in self._members if low <= old <= high]
+            if ids and ids[-1] - ids[0] == len(ids) - 1:
+                return {"forgotten_events_start_id": ids[0], "forgotten_events_end_id": ids[-1]}
+            if not ids:
+                self._about_condensations.append(
+                    f"{draft.place} forgets the events {low} to {high}, none of which is here"
+                )
+        else:
+            ids = self._named(event.forgotten_event_ids, draft, previous)
+        return {
+            "forgotten_event_ids": ids,
+            "forgotten_events_start_id": None,
+            "forgotten_events_end_id": None,
+        }
+
+    def _named(self, ids: Sequence[int], draft: Draft, previous: int | None) -> list[int]:
+        own = draft.recorded_id if draft.recorded_id is not None else self._last + 1
+        by_id: dict[int, list[int]] = {}
+        for old, new in self._members:
+            by_id.setdefault(old, []).append(new)
+        named: dict[int, None] = {}
+        absent: list[str] = []
+        for old in ids:
+            if old in by_id:
+                named |= dict.fromkeys(by_id[old])
+            elif previous is None or old in self.everywhere or 0 <= old < own:
+                absent.append(str(old))
+            else:
+                named[previous] = None
+        if absent:
+            self._about_condensations.append(
+                f"{draft.place} forgets {_count(absent, 'event')} not to be found before it: "
+                f"left out ({_some(absent)})"
+            )
+        return list(named)
+
+    def oddities(self) -> list[str]:
+        said = []
+        if self._begin:
+            said.append(f"the recorded ids begin at {self._begin}")
+        if holes := self._holes + self._missing():
+            said.append(f"the recorded ids have holes: {holes} of them are not here")
+        if self._without:
+            said.append(f"{_count(self._without, 'event')} without an id ({_some(self._without)})")
+        if self._restarts:
+            said.append(
+                f"the recorded ids start anew {_count(self._restarts, 'time')} "
+                f"({_some(self._restarts)})"
+            )
+        if self._repeated:
+            said.append(f"recorded ids that an earlier event has ({_some(self._repeated)})")
+        if self._out_of_order:
+            said.append(f"the recorded ids are not in order ({_some(self._out_of_order)})")
+        return said + self._about_condensations
+
+    def _missing(self) -> int:
+        seen = self.newest
+        return max(seen) - min(seen) + 1 - len(seen) if seen else 0
+
+
+def _count(things: Sequence[str], name: str) -> str:
+    return f"{len(things)} {name}" if len(things) == 1 else f"{len(things)} {name}s"
+
+
+def _some(things: Sequence[str]) -> str:
+    return ", ".join(things[:5]) + (", ..." if len(things) > 5 else "")

@@ -1,0 +1,40 @@
+"""What a condenser and a step loop know of a session: its history, its view, and notes beside."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..events.event import Event
+from ..events.stream import EventStream
+from .view import View
+
+__all__ = ["State"]
+
+
+class State:
+    """A session's history and the view of it, which catches up with the stream when asked.
+
+    ``extra_data`` holds what condensers say of their decisions; nothing is steered by it.
+    """
+
+    def __init__(self, stream: EventStream) -> None:
+        self.stream = stream
+        self.extra_data: dict[str, Any] = {}
+        self._view = View()
+        self._folded = 0  # how many events of the stream are in the view
+
+    @property
+    def history(self) -> list[Event]:
+        """All events of the session."""
+        return list(self.stream.events())
+
+    @property
+    def view(self) -> View:
+        """The view as of now. It is a snapshot: later events do not change it."""
+        if len(self.stream) > self._folded:
+            view = self._view.copy()
+            for event in self.stream.events(self._folded):
+                view.append(event)
+                self._folded += 1
+            self._view = view
+        return self._view

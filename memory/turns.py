@@ -1,0 +1,163 @@
+"""Turns: the smallest groups of events that are kept or forgotten together."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from ..events.actions import (
+    AgentFinishAction,
+    AgentRejectAction,
+    ChangeAgentStateAction,
+    LoopRecoveryAction,
+    MessageAction,
+    NullAction,
+    RecallAction,
+    SystemMessageAction,
+)
+from ..events.condensation import CondensationAction, CondensationRequestAction
+from ..events.event import Action, Event, EventSource, Observation, UnknownEvent
+from ..events.observations import ErrorObservation
+
+__all__ = ["Call", "Turn", "TurnKind", "is_observation", "is_response", "protected"]
+
+
+class TurnKind(StrEnum):
+    """What a turn is."""
+
+    SYSTEM = "system"
+    USER = "user"  # a message of the user
+    RESPONSE = "response"  # one LLM response, with its calls and their results
+    SUMMARY = "summary"  # what stands for forgotten turns
+    RECALL = "recall"  # a recall that no tool call asked for, with what it brought
+    LATE = "late"  # a result that came too late, or whose call is not in the view
+    OTHER = "other"
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """An action of a turn and the result that counts, if any has come."""
+
+    action: Event
+    result: Event | None
+
+    @property
+    def waits(self) -> bool:
+        """True while a result is missing that the agent has to wait for."""
+        return self.result is None and not isinstance(self.action, _ENDING)
+
+
+# They end the agent's turn: mostly nothing comes back, and nobody waits for it.
+_ENDING = (AgentFinishAction, AgentRejectAction, MessageAction)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Turn:
+    """Events that belong together. Immutable; compared by identity.
+
+    ``events`` are in log order (there may be events of other turns between them in the log), and
+    ``serials`` are their places in the log. ``answers[i]`` is the place in ``events`` of the action
+    that ``events[i]`` answers, or -1.
+    """
+
+    kind: TurnKind
+    events: tuple[Event, ...]
+    serials: tuple[int, ...]
+    answers: tuple[int, ...]
+
+    def joined(self, event: Event, serial: int, answers: int) -> Turn:
+        """The turn with one more event, which answers the action at this place (-1: none)."""
+        return Turn(
+            self.kind,
+            (*self.events, event),
+            (*self.serials, serial),
+            (*self.answers, answers),
+        )
+
+    @property
+    def serial(self) -> int:
+        """Where in the log the turn began; no two turns of a view have the same."""
+        return self.serials[0]
+
+    @property
+    def calls(self) -> list[Call]:
+        """The turn's actions with their results.
+
+        Of several results the last one counts, a real one before an error that stood in for it.
+        """
+        results: dict[int, Event] = {}
+        for event, action in zip(self.events, self.answers, strict=True):
+            if action >= 0 and not (
+                action in results
+                and isinstance(event, ErrorObservation)
+                and not isinstance(results[action], ErrorObservation)
+            ):
+                results[action] = event
+        return [
+            Call(event, results.get(place))
+            for place, event in enumerate(self.events)
+            if self.answers[place] < 0
+        ]
+
+    @property
+    def waits(self) -> bool:
+        """True if some call of the turn has no result."""
+        return any(call.waits for call in self.calls)
+
+
+def is_observation(event: Event) -> bool:
+    """True for what came back, False for what was done."""
+    if isinstance(event, UnknownEvent):
+        return event.is_observation
+    return isinstance(event, Observation)
+
+
+_NEVER_RESPONSES = (
+    SystemMessageAction,
+    RecallAction,
+    NullAction,
+    ChangeAgentStateAction,
+    LoopRecoveryAction,
+    CondensationAction,
+    CondensationRequestAction,
+)
+
+
+def is_response(event: Event) -> bool:
+    """True for an action that an LLM response asked for: it begins or continues a response."""
+    if is_observation(event):
+        return False
+    if event.tool_call_metadata is not None:
+        return True
+    return (
+        isinstance(event, Action)
+        and event.source in (EventSource.AGENT, None)
+        and not isinstance(event, _NEVER_RESPONSES)
+    )
+
+
+def protected(
+    turns: Sequence[Turn], newest_response: Turn | None, keep_first: int | None = None
+) -> set[int]:
+    """The places of the turns that a proposal of ours never forgets.
+
+    Always: the system message, the newest user message, and the newest LLM response while one of its
+    calls waits for a result. With ``keep_first=None`` also the task (the first user message, unless
+    it is younger than a summary); otherwise the turns of the first ``keep_first`` events.
+    """
+    kept: set[int] = set()
+    users = [place for place, turn in enumerate(turns) if turn.kind is TurnKind.USER]
+    kept.update(users[-1:])
+    seen = 0
+    for place, turn in enumerate(turns):
+        if turn.kind is TurnKind.SYSTEM or (turn is newest_response and turn.waits):
+            kept.add(place)
+        elif keep_first is not None and seen < keep_first and turn.kind is not TurnKind.SUMMARY:
+            kept.add(place)
+        seen += len(turn.events)
+    if keep_first is None and users:
+        before = turns[: users[0]]
+        if not any(turn.kind is TurnKind.SUMMARY for turn in before):
+            kept.add(users[0])
+    return kept

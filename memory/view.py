@@ -1,0 +1,433 @@
+"""The view: what is left of the log for the LLM."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import overload
+
+from ..events.actions import (
+    AgentDelegateAction,
+    ChangeAgentStateAction,
+    NullAction,
+    RecallAction,
+    SystemMessageAction,
+    MessageAction,
+)
+from ..events.condensation import (
+    AgentCondensationObservation,
+    CondensationAction,
+    CondensationRequestAction,
+)
+from ..events.event import Action, Event, EventSource
+from ..events.observations import (
+    AgentDelegateObservation,
+    AgentStateChangedObservation,
+    NullObservation,
+    RecallObservation,
+)
+from ..events.tool_calls import ToolCallMetadata
+from .turns import Turn, TurnKind, is_observation, is_response
+
+__all__ = ["View"]
+
+_NOT_SHOWN = (
+    NullAction,
+    NullObservation,
+    ChangeAgentStateAction,
+    AgentStateChangedObservation,
+)
+
+
+class View(Sequence[Event]):
+    """The events that the LLM is to see, grouped into turns: a fold over the log.
+
+    ``View.from_events(log)`` is the same as appending the events of ``log`` one by one to an empty
+    view. A view behaves as a sequence of its events, and ``case View(events=events)`` matches it.
+    """
+
+    __match_args__ = ("events",)
+    __slots__ = (
+        "_calls",
+        "_delegates",
+        "_events",
+        "_hidden",
+        "_newest",
+        "_requested",
+        "_serial",
+        "_serials",
+        "_systems",
+        "_turns",
+    )
+
+    def __init__(self) -> None:
+        self._events: list[Event] = []
+        self._serials: list[int] = []  # of each event: its place in the log
+        self._turns: list[Turn] = []
+        self._requested = False
+        self._serial = 0  # how many events were appended
+        self._newest = -1  # serial of the newest LLM response's turn
+        # Which open action a result answers: keys of the action -> (serial of its turn, place in it).
+        self._calls: dict[_Key, tuple[int, int]] = {}
+        self._hidden: set[_Key] = set()
+        self._delegates: list[tuple[int, Event]] = []  # not yet returned: (serial, action)
+        self._systems: list[tuple[int, Event]] = []  # oldest first
+
+    @classmethod
+    def from_events(cls, events: Iterable[Event]) -> View:
+        """Folds a log into a view."""
+        view = cls()
+        for event in events:
+            view.append(event)
+        return view
+
+    # ------------------------------------------------------------------ reading
+
+    @property
+    def events(self) -> list[Event]:
+        """The events, in log order, the system message first. The list is the caller's own."""
+        return list(self._events)
+
+    @property
+    def turns(self) -> list[Turn]:
+        """The turns, by their first event. The list is the caller's own."""
+        return list(self._turns)
+
+    @property
+    def unhandled_condensation_request(self) -> bool:
+        """True if a condensation was asked for and none has come since."""
+        return self._requested
+
+    @property
+    def newest_response(self) -> Turn | None:
+        """The turn of the newest LLM response, if it is still here: the only one that can change."""
+        place = self._place(self._newest)
+        return None if place is None else self._turns[place]
+
+    def __len__(self) -> int:
+        return len(self._events)
+
+    @overload
+    def __getitem__(self, index: int) -> Event: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[Event]: ...
+    def __getitem__(self, index: int | slice) -> Event | list[Event]:
+        return self._events[index]
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, View):
+            return NotImplemented
+        return (
+            self._events == other._events
+            and self._requested == other._requested
+            and [(t.kind, t.events, t.answers) for t in self._turns]
+            == [(t.kind, t.events, t.answers) for t in other._turns]
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        asked = ", condensation requested" if self._requested else ""
+        return f"View({len(self._events)} events in {len(self._turns)} turns{asked})"
+
+    # ------------------------------------------------------------------ smaller views
+
+    def copy(self) -> View:
+        """A view of the same events; appending to one does not change the other."""
+        copy = View()
+        copy._events = self._events.copy()
+        copy._serials = self._serials.copy()
+        copy._turns = self._turns.copy()
+        copy._requested = self._requested
+        copy._serial = self._serial
+        copy._newest = self._newest
+        copy._calls = self._calls.copy()
+        copy._hidden = self._hidden.copy()
+        copy._delegates = self._delegates.copy()
+        copy._systems = self._systems.copy()
+        return copy
+
+    def without(self, turns: Collection[Turn]) -> View:
+        """A view without these turns; the same view if there are none to leave out."""
+        if not turns:
+            return self
+        view = self.copy()
+        view._drop({turn.serial for turn in turns})
+        return view
+
+    def replacing(self, stubs: Mapping[int, Event]) -> View:
+        """A view in which some events, named by their place, are replaced by others of their kind.
+
+        For results whose content is masked: the stub keeps id, cause and tool call metadata.
+        """
+        if not stubs:
+            return self
+        view = self.copy()
+        for place, stub in stubs.items():
+            view._events[place] = stub
+        new = {self._serials[place]: stub for place, stub in stubs.items()}
+        view._turns = [
+            dataclasses.replace(
+                turn,
+                events=tuple(
+                    new.get(serial, event)
+                    for serial, event in zip(turn.serials, turn.events, strict=True)
+                ),
+            )
+            if any(serial in new for serial in turn.serials)
+            else turn
+            for turn in self._turns
+        ]
+        return view
+
+    # ------------------------------------------------------------------ the fold
+
+    def append(self, event: Event) -> None:
+        """Takes the next event of the log into account. For the view's owner only."""
+        self._serial += 1
+        if isinstance(event, CondensationAction):
+            self._condense(event)
+        elif isinstance(event, CondensationRequestAction):
+            self._requested = True
+        elif isinstance(event, _NOT_SHOWN) or event.hidden:
+            if not is_observation(event):  # nor is shown what comes back for it
+                self._hidden.update(_keys_of(event))
+        elif isinstance(event, SystemMessageAction):
+            self._systems.append((self._serial, event))
+            self._show_newest_system_message()
+        elif is_observation(event):
+            if isinstance(event, AgentDelegateObservation):
+                self._return_from_delegate(event)
+            self._add_observation(event)
+        elif is_response(event):
+            self._add_to_response(event)
+        else:
+            self._add_turn(_kind_of(event), event)
+            self._open(event, self._serial, 0)
+
+    def _add_turn(self, kind: TurnKind, event: Event) -> None:
+        self._turns.append(Turn(kind, (event,), (self._serial,), (-1,)))
+        self._events.append(event)
+        self._serials.append(self._serial)
+
+    def _join(self, serial: int, event: Event, answers: int) -> None:
+        place = self._place(serial)
+        assert place is not None  # what leaves the view leaves _calls and _newest, too
+        self._turns[place] = self._turns[place].joined(event, self._serial, answers)
+        self._events.append(event)
+        self._serials.append(self._serial)
+
+    def _place(self, serial: int) -> int | None:
+        # The turns that can still change are the newest: look from the end.
+        for place in range(len(self._turns) - 1, -1, -1):
+            if self._turns[place].serial == serial:
+                return place
+        return None
+
+    # ---------------------------------------------------------------- responses and results
+
+    def _add_to_response(self, event: Event) -> None:
+        turn = self.newest_response
+        if turn is not None and _same_response(turn, event):
+            self._join(turn.serial, event, -1)
+            self._open(event, turn.serial, len(turn.events))
+        else:
+            # A new response: whatever came back so far is what the older ones will have.
+            self._calls.clear()
+            self._add_turn(TurnKind.RESPONSE, event)
+            self._newest = self._serial
+            self._open(event, self._serial, 0)
+        if isinstance(event, AgentDelegateAction):
+            self._delegates.append((self._serial, event))
+
+    def _open(self, action: Event, serial: int, place: int) -> None:
+        """From now on, results may answer this action."""
+        for key in _keys_of(action):
+            self._hidden.discard(key)
+            self._calls.setdefault(key, (serial, place))
+        if action.tool_call_metadata is None and not isinstance(action, MessageAction):
+            self._calls[_UNLINKED] = (serial, place)
+
+    def _add_observation(self, event: Event) -> None:
+        key = self._answered_key(event)
+        if key is not None:
+            serial, place = self._calls[key]
+            self._join(serial, event, place)
+            self._calls.pop(_UNLINKED, None)
+        elif self._hidden.isdisjoint(links := _keys_of_result(event)):
+            linked = bool(links)
+            if isinstance(event, RecallObservation):
+                kind = TurnKind.RECALL
+            elif isinstance(event, AgentCondensationObservation) and not linked:
+                kind = TurnKind.SUMMARY
+            else:
+                kind = TurnKind.LATE if linked else TurnKind.OTHER
+            self._add_turn(kind, event)
+
+    def _answered_key(self, event: Event) -> _Key | None:
+        """The key under which the action that this observation answers is open, if it is."""
+        by_cause = ("id", event.cause) if event.cause is not None else None
+        if by_cause in self._calls:
+            return by_cause
+        for key in _call_keys(event):
+            if key in self._calls:
+                # A reused call id: the cause says that an earlier call is meant.
+                action = self._event_at(*self._calls[key])
+                if by_cause is None or action is None or action.id < 0:
+                    return key
+        if by_cause is None and event.tool_call_metadata is None and _UNLINKED in self._calls:
+            action = self._event_at(*self._calls[_UNLINKED])
+            if action is not None and _fits(action, event):
+                return _UNLINKED
+        return None
+
+    def _event_at(self, serial: int, place: int) -> Event | None:
+        turn = self._place(serial)
+        return None if turn is None else self._turns[turn].events[place]
+
+    # ------------------------------------------------------------------ system and delegates
+
+    def _show_newest_system_message(self) -> None:
+        if self._turns and self._turns[0].kind is TurnKind.SYSTEM:
+            del self._turns[0], self._events[0], self._serials[0]
+        if self._systems:
+            serial, event = self._systems[-1]
+            self._turns.insert(0, Turn(TurnKind.SYSTEM, (event,), (serial,), (-1,)))
+            self._events.insert(0, event)
+            self._serials.insert(0, serial)
+
+    def _return_from_delegate(self, event: AgentDelegateObservation) -> None:
+        """Takes out what the delegate did, so that its result follows its call."""
+        keys = set(_keys_of_result(event))
+        for place in range(len(self._delegates) - 1, -1, -1):
+            serial, action = self._delegates[place]
+            if not keys or keys & set(_keys_of(action)):
+                break
+        else:
+            return
+        del self._delegates[place:]
+        self._systems = [(at, system) for at, system in self._systems if at < serial]
+        self._drop(
+            {
+                turn.serial
+                for turn in self._turns
+                if turn.serial > serial and turn.kind not in (TurnKind.SUMMARY, TurnKind.SYSTEM)
+            }
+        )
+        self._show_newest_system_message()
+        self._calls.clear()
+        self._newest = -1
+        for turn in reversed(self._turns):
+            if serial in turn.serials:
+                self._newest = turn.serial
+                for at, other in enumerate(turn.events):
+                    if turn.answers[at] < 0:
+                        self._open(other, turn.serial, at)
+                break
+
+    # ------------------------------------------------------------------ condensations
+
+    def _condense(self, condensation: CondensationAction) -> None:
+        self._requested = False
+        named = condensation.forgotten
+        if not isinstance(named, range):
+            named = frozenset(named)  # type: ignore[assignment]
+        dropped = {
+            turn.serial
+            for turn in self._turns
+            if turn.kind is not TurnKind.SYSTEM
+            and any(event.id >= 0 and event.id in named for event in turn.events)
+        }
+        if condensation.summary is not None:
+            dropped |= {turn.serial for turn in self._turns if turn.kind is TurnKind.SUMMARY}
+        self._drop(dropped)
+        if condensation.summary is not None and condensation.summary_offset is not None:
+            summary = AgentCondensationObservation(
+                content=condensation.summary,
+                id=condensation.id,
+                timestamp=condensation.timestamp,
+                source=EventSource.ENVIRONMENT,
+            )
+            self._insert_summary(summary, condensation.summary_offset)
+
+    def _drop(self, turns: Collection[int]) -> None:
+        """Takes turns out, named by their serials."""
+        if not turns:
+            return
+        gone = {n for turn in self._turns if turn.serial in turns for n in turn.serials}
+        kept = [place for place, serial in enumerate(self._serials) if serial not in gone]
+        self._events = [self._events[place] for place in kept]
+        self._serials = [self._serials[place] for place in kept]
+        self._turns = [turn for turn in self._turns if turn.serial not in turns]
+        self._calls = {key: at for key, at in self._calls.items() if at[0] not in turns}
+
+    def _insert_summary(self, summary: Event, offset: int) -> None:
+        first = 1 if self._turns and self._turns[0].kind is TurnKind.SYSTEM else 0
+        offset = self._next_border(max(first, min(offset, len(self._events))))
+        behind = set(self._serials[offset:])
+        place = next((n for n, t in enumerate(self._turns) if t.serial in behind), len(self._turns))
+        self._events.insert(offset, summary)
+        self._serials.insert(offset, self._serial)
+        self._turns.insert(place, Turn(TurnKind.SUMMARY, (summary,), (self._serial,), (-1,)))
+
+    def _next_border(self, offset: int) -> int:
+        """The first place at or behind ``offset`` that lies inside no turn."""
+        at = {serial: place for place, serial in enumerate(self._serials)}
+        for turn in self._turns:  # by their first events: a later turn can only begin later
+            begin, end = at[turn.serials[0]], at[turn.serials[-1]]
+            if begin < offset <= end:
+                offset = end + 1
+        return offset
+
+
+# ---------------------------------------------------------------------- links
+
+_Key = tuple[str, int | str]
+_UNLINKED: _Key = ("newest action without a tool call", 0)
+
+
+def _keys_of(action: Event) -> list[_Key]:
+    """What a result may name to say that it answers this action."""
+    keys = _call_keys(action)
+    return [("id", action.id), *keys] if action.id >= 0 else keys
+
+
+def _call_keys(event: Event) -> list[_Key]:
+    metadata = event.tool_call_metadata
+    return [] if metadata is None else [("call", metadata.tool_call_id)]
+
+
+def _keys_of_result(event: Event) -> list[_Key]:
+    keys = _call_keys(event)
+    return keys if event.cause is None else [("id", event.cause), *keys]
+
+
+# Old logs link an action and its observation by nothing but their order.
+_RESULT_KINDS = {"browse_interactive": "browse", "call_tool_mcp": "mcp"}
+_ANY_ACTION = ("error", "success", "user_rejected")
+
+
+def _fits(action: Event, observation: Event) -> bool:
+    expected = _RESULT_KINDS.get(action.kind, action.kind)
+    return observation.kind == expected or observation.kind in _ANY_ACTION
+
+
+def _same_response(turn: Turn, event: Event) -> bool:
+    """True if an action comes from the LLM response that the turn holds."""
+    new = event.tool_call_metadata
+    old = turn.events[0].tool_call_metadata
+    if new is None or old is None or new.response_id != old.response_id:
+        return False
+    own = [e.tool_call_metadata for e, answers in zip(turn.events, turn.answers, strict=True) if answers < 0]
+    calls = [metadata.tool_call_id for metadata in own if metadata is not None]
+    more_to_come = len(calls) < old.total_calls_in_response
+    if new.response_id is None:
+        return more_to_come and new.tool_call_id not in calls
+    # Some servers give all responses the same id: the rest of the response tells them apart.
+    return new.model_response == old.model_response or more_to_come
+
+
+def _kind_of(event: Event) -> TurnKind:
+    if isinstance(event, MessageAction) and event.source == EventSource.USER:
+        return TurnKind.USER
+    return TurnKind.RECALL if isinstance(event, RecallAction) else TurnKind.OTHER

@@ -1,0 +1,232 @@
+"""JSON objects drawn by Hypothesis, as recordings hold them: :func:`wire_events`."""
+
+from __future__ import annotations
+
+import functools
+import typing
+from collections.abc import Mapping
+from types import UnionType
+from typing import Any
+
+from hypothesis import strategies as st
+from pydantic.fields import FieldInfo
+
+from eventfold.events import Action, CondensationAction, Event, Observation
+from eventfold.events.event import ACTIONS, OBSERVATIONS
+from tests.drawn_logs import pick, texts
+from tests.notation import Call, Response
+from tests.samples import ARGUMENTS, CALL_IDS, MESSAGE_FIELDS, TOOL_NAMES
+
+
+@functools.cache
+def json_values() -> st.SearchStrategy[Any]:
+    """JSON data; without NaN, which is not equal to itself."""
+    leaves = (
+        st.none()
+        | st.booleans()
+        | st.integers(-(2**70), 2**70)
+        | st.floats(allow_nan=False)
+        | texts()
+    )
+    return st.recursive(leaves, lambda inner: _lists(inner) | _objects(inner), max_leaves=5)
+
+
+@functools.cache
+def json_objects() -> st.SearchStrategy[dict[str, Any]]:
+    """JSON objects."""
+    return _objects(json_values())
+
+
+def _lists(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    return st.lists(inner, max_size=3)
+
+
+def _objects(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[dict[str, Any]]:
+    return st.dictionaries(texts().map(lambda key: key[:20]), inner, max_size=3)
+
+
+@st.composite
+def wire_events(draw: st.DrawFn) -> dict[str, Any]:
+    """JSON objects in OpenHands' wire shape that are events: known and unknown kinds, old shapes,
+    keys that are missing, null, unknown or in another order, odd values beside the payload.
+
+    A known kind's own fields hold what they can hold; ``event_from_dict`` refuses anything else.
+    """
+    known = [*ACTIONS.values(), *OBSERVATIONS.values()]
+    cls = draw(pick((*known, *known, None, None, None, Event)))
+    if cls is None:
+        return draw(_unknown_wire())
+    return draw(json_objects() if cls is Event else _known(cls))
+
+
+@functools.cache
+def _known(cls: type[Event]) -> st.SearchStrategy[dict[str, Any]]:
+    tag, payload = ("action", "args") if issubclass(cls, Action) else ("observation", "extras")
+    required = {tag: st.just(cls.kind)}
+    optional: dict[str, st.SearchStrategy[Any]] = dict(_top())
+    if issubclass(cls, Observation):
+        optional["content"] = st.none() | texts()
+    nested = _shuffled(_fields(required | {payload: _payloads(cls)}, optional))
+    flat = st.builds(
+        lambda top, fields: {**fields, **top},
+        _fields(required, optional | {payload: st.none()}),
+        _payloads(cls),
+    )
+    return nested | nested | _shuffled(flat)
+
+
+@functools.cache
+def _payloads(cls: type[Event]) -> st.SearchStrategy[dict[str, Any]]:
+    if cls is CondensationAction:
+        return st.builds(
+            lambda named, summary, more: {**named, **summary, **more},
+            pick(
+                (
+                    {"forgotten_event_ids": []},
+                    {"forgotten_event_ids": [1, 2, 99]},
+                    {"forgotten_events_start_id": 1, "forgotten_events_end_id": 3},
+                    {
+                        "forgotten_event_ids": None,
+                        "forgotten_events_start_id": 1,
+                        "forgotten_events_end_id": 1,
+                    },
+                )
+            ),
+            pick(
+                (
+                    {},
+                    {"summary": None, "summary_offset": None},
+                    {"summary": "s", "summary_offset": 1},
+                )
+            ),
+            _fields({}, {"thought": texts(), "odd": json_values(), "hidden": st.booleans()}),
+        )
+    hints = typing.get_type_hints(cls)
+    fields: dict[str, FieldInfo] = cls.__pydantic_fields__
+    required: dict[str, st.SearchStrategy[Any]] = {}
+    optional: dict[str, st.SearchStrategy[Any]] = {"hidden": st.booleans(), "odd": json_values()}
+    for name in cls.payload_fields:
+        values = _values(hints[name])
+        if fields[name].is_required():
+            required[name] = values
+        else:
+            optional[name] = st.none() | values
+    for alias, name in cls.wire_aliases.items():
+        optional[alias] = st.none() | _values(hints[name])
+    return _shuffled(_fields(required, optional))
+
+
+def _values(hint: Any) -> st.SearchStrategy[Any]:
+    """What a field with this annotation can hold on the wire."""
+    if typing.get_origin(hint) in (typing.Union, UnionType):
+        return st.one_of([_values(part) for part in typing.get_args(hint)])
+    if typing.get_origin(hint) is list:
+        return st.lists(_values(typing.get_args(hint)[0]), max_size=3)
+    if typing.get_origin(hint) is dict:
+        return json_objects()
+    simple: dict[Any, st.SearchStrategy[Any]] = {
+        str: texts(),
+        int: st.integers(-3, 10**6),
+        bool: st.booleans(),
+        type(None): st.none(),
+        Any: json_values(),
+    }
+    return simple[hint]
+
+
+def _fields(
+    required: Mapping[str, st.SearchStrategy[Any]], optional: Mapping[str, st.SearchStrategy[Any]]
+) -> st.SearchStrategy[dict[str, Any]]:
+    return st.fixed_dictionaries(dict(required), optional=dict(optional))
+
+
+def _shuffled(objects: st.SearchStrategy[dict[str, Any]]) -> st.SearchStrategy[dict[str, Any]]:
+    """With the keys in another order: turned round, or from somewhere in the middle on."""
+
+    def turned(data: dict[str, Any], by: int) -> dict[str, Any]:
+        keys = list(data)
+        keys = keys[::-1] if by < 0 else keys[by:] + keys[:by]
+        return {key: data[key] for key in keys}
+
+    return st.builds(turned, objects, st.integers(-1, 4))
+
+
+_ODD = pick((None, "7", -1, -5, 1.5, True, [], {"a": 1}, "", 10**30))
+
+
+@functools.cache
+def _metadata_wire() -> st.SearchStrategy[Any]:
+    response = st.builds(
+        lambda calls, fields: Response("chatcmpl-1", tuple(calls), "Hm.", fields).to_dict(),
+        st.lists(st.builds(Call, pick(CALL_IDS), arguments=pick(ARGUMENTS))),
+        pick(MESSAGE_FIELDS),
+    )
+    usual = _fields(
+        {
+            "function_name": pick(TOOL_NAMES),
+            "tool_call_id": pick(CALL_IDS),
+            "model_response": response,
+            "total_calls_in_response": st.integers(0, 5),
+        },
+        {},
+    )
+    odd = _fields(
+        {"function_name": pick(TOOL_NAMES), "tool_call_id": pick(CALL_IDS)},
+        {
+            "total_calls_in_response": st.integers(0, 5),
+            "model_response": st.none() | response | json_objects(),
+            "odd": json_values(),
+        },
+    )
+    return st.none() | _shuffled(usual) | _shuffled(odd)
+
+
+@functools.cache
+def _top() -> dict[str, st.SearchStrategy[Any]]:
+    return {
+        "id": st.integers(0, 100) | _ODD,
+        "timestamp": pick(
+            (
+                "2025-01-01T10:00:00.123456",
+                "2025-01-01T10:00:00",
+                "2025-01-01T10:00:00+02:00",
+                "2025-01-01T10:00:00Z",
+                "2025-01-01 10:00",
+                "20250101T100000",
+                "2025-W01-1",
+                "yesterday",
+                1735689600,
+            )
+        )
+        | _ODD,
+        "source": pick(("agent", "user", "environment", "AGENT", "tool")) | _ODD,
+        "message": st.none() | texts(),
+        "cause": st.integers(0, 100) | _ODD,
+        "tool_call_metadata": _metadata_wire(),
+        "llm_metrics": st.none() | json_objects() | pick(([], "odd", 3)),
+        "success": st.booleans(),
+        "timeout": pick((120, 1.5, None)),
+    }
+
+
+@functools.cache
+def _unknown_wire() -> st.SearchStrategy[dict[str, Any]]:
+    tag = pick(("action", "observation"))
+    kind = pick(("teleport", "", "Run", 7, None, ["run"])) | texts()
+    return _shuffled(
+        st.builds(
+            lambda tag, kind, top: {tag: kind if kind != "run" else "walk", **top},
+            tag,
+            kind,
+            _fields(
+                {},
+                _top()
+                | {
+                    "tool_call_metadata": _metadata_wire() | _ODD,
+                    "args": json_values(),
+                    "extras": json_values(),
+                    "content": json_values(),
+                },
+            ),
+        )
+    )
