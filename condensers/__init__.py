@@ -9,8 +9,6 @@ if TYPE_CHECKING:
         CannotCondense as CannotCondense,
         Condensation as Condensation,
         Condenser as Condenser,
-        NoOpCondenser as NoOpCondenser,
-        NoOpCondenserConfig as NoOpCondenserConfig,
         RollingCondenser as RollingCondenser,
     )
     from .config import (
@@ -25,8 +23,13 @@ if TYPE_CHECKING:
         BrowserOutputCondenser as BrowserOutputCondenser,
         BrowserOutputCondenserConfig as BrowserOutputCondenserConfig,
     )
+    from .noop import (
+        NoOpCondenser as NoOpCondenser,
+        NoOpCondenserConfig as NoOpCondenserConfig,
+    )
     from .pipeline import (
         CondenserPipeline as CondenserPipeline,
+        CondenserPipelineConfig as CondenserPipelineConfig,
     )
     from .summarizing import (
         LLMSummarizingCondenser as LLMSummarizingCondenser,
@@ -44,14 +47,13 @@ else:
                 "CannotCondense",
                 "Condensation",
                 "Condenser",
-                "NoOpCondenser",
-                "NoOpCondenserConfig",
                 "RollingCondenser",
             ),
             "config": ("CondenserConfig", "condenser_from_config", "register_condenser"),
             "context": ("AgentContext",),
             "masking": ("BrowserOutputCondenser", "BrowserOutputCondenserConfig"),
-            "pipeline": ("CondenserPipeline",),
+            "noop": ("NoOpCondenser", "NoOpCondenserConfig"),
+            "pipeline": ("CondenserPipeline", "CondenserPipelineConfig"),
             "summarizing": ("LLMSummarizingCondenser", "LLMSummarizingCondenserConfig"),
             "window": ("ConversationWindowCondenser", "ConversationWindowCondenserConfig"),
         },

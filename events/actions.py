@@ -101,7 +101,8 @@ class FileWriteAction(Action):
 
 @register_event("edit")
 class FileEditAction(Action):
-    """Editing a file: by ``command`` (create, str_replace, insert ...), or by ``content`` and lines."""
+    """Editing a file: by ``command`` (create, str_replace, insert ...), or by ``content`` and
+    lines."""
 
     path: Text
     command: Text = ""

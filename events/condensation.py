@@ -33,7 +33,8 @@ class CondensationAction(Action):
         if by_list == by_range or (not by_range and ends != (None, None)):
             raise InvalidArgument(
                 "a condensation names its events either by forgotten_event_ids or by both ends of "
-                f"a range, found ids={self.forgotten_event_ids!r}, start={ends[0]!r}, end={ends[1]!r}"
+                f"a range; found ids={self.forgotten_event_ids!r}, start={ends[0]!r}, "
+                f"end={ends[1]!r}"
             )
         if (self.summary is None) != (self.summary_offset is None):
             raise InvalidArgument(

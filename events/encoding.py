@@ -21,7 +21,8 @@ def visible(text: str) -> str:
 
 
 def storable(event: Event) -> dict[str, Any]:
-    """The fields of an event that must be changed so that it can be stored, with their new values."""
+    """The fields of an event that must be changed so that it can be stored, with their new
+    values."""
     changes: dict[str, Any] = {}
     for name in field_names(type(event)):
         value = getattr(event, name)

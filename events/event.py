@@ -79,8 +79,13 @@ Json = Annotated[Any, _OwnedJson]
 JsonObject = Annotated[dict[str, Any], _OwnedObject]
 
 
+_T = TypeVar("_T")
+_Class = TypeVar("_Class", bound="type[Event]")
+
+
 def own_json(value: Any) -> Any:
-    """A copy of JSON data (tuples become lists, keys text). Raises ``ValueError`` for other data."""
+    """A copy of JSON data (tuples become lists, keys text). Raises ``ValueError`` for other
+    data."""
     if value is None or isinstance(value, str | int | float):
         return value
     if isinstance(value, Mapping):
@@ -110,7 +115,8 @@ class Wire:
     payload_rest: Mapping[str, Any]
 
     def without(self, changed: Mapping[str, Any], payload_fields: tuple[str, ...]) -> Wire:
-        """The same, for an event of which some fields were changed: their new values are written."""
+        """The same, for an event of which some fields were changed: their new values are
+        written."""
         payload = [name for name in changed if name in payload_fields]
         top = [name for name in changed if name not in payload_fields]
         keys, payload_keys = self.keys, self.payload_keys
@@ -131,14 +137,13 @@ class Wire:
 _CONFIG = ConfigDict(arbitrary_types_allowed=True, defer_build=True, strict=True)
 
 
-@pydantic_dataclass(
-    frozen=True, slots=True, kw_only=True, eq=False, repr=False, config=_CONFIG
-)
+@pydantic_dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False, config=_CONFIG)
 class Event:
     """One thing that happened. Immutable; a changed copy is made with :meth:`replace`.
 
-    ``id`` is dense from 0 within a stream and -1 before the event is appended. ``cause`` is the id of
-    the event that this one answers. A ``hidden`` event is kept in the log and never shown to an LLM.
+    ``id`` is dense from 0 within a stream and -1 before the event is appended. ``cause`` is the id
+    of the event that this one answers. A ``hidden`` event is kept in the log and never shown to an
+    LLM.
     """
 
     kind: ClassVar[str] = ""
@@ -165,7 +170,8 @@ class Event:
         return clone
 
     def wire_payload(self) -> dict[str, Any]:
-        """The fields of ``args`` (of ``extras``) as JSON, for an event that was not read from any."""
+        """The fields of ``args`` (of ``extras``) as JSON, for an event that was not read from
+        any."""
         return {name: getattr(self, name) for name in self.payload_fields}
 
     def llm_text(self) -> str | None:
@@ -197,13 +203,17 @@ class Event:
         return f"{type(self).__name__}({', '.join(said)})"
 
 
-@functools.cache
+def per_class(function: Callable[[type[Event]], _T]) -> Callable[[type[Event]], _T]:
+    """Decorator: works a function of an event class out once for each class."""
+    return functools.cache(function)
+
+
+@per_class
 def field_names(cls: type[Event]) -> tuple[str, ...]:
     """The names of an event class's fields, inherited ones first."""
     return tuple(field.name for field in dataclasses.fields(cls))
 
 
-_Class = TypeVar("_Class", bound=type[Event])
 
 ACTIONS: dict[str, type[Action]] = {}
 OBSERVATIONS: dict[str, type[Observation]] = {}
@@ -247,9 +257,7 @@ def register_event(kind: str) -> Callable[[_Class], _Class]:
     return register
 
 
-@pydantic_dataclass(
-    frozen=True, slots=True, kw_only=True, eq=False, repr=False, config=_CONFIG
-)
+@pydantic_dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False, config=_CONFIG)
 class Action(Event):
     """Something that the agent (or the user) does."""
 
@@ -279,7 +287,8 @@ class UnknownEvent(Event):
 
     @property
     def content(self) -> str:
-        """The recorded text: ``content``, or an action's ``args.content``; empty if there is none."""
+        """The recorded text: ``content``, or an action's ``args.content``; empty if there is
+        none."""
         args = self.data.get("args")
         for holder in (self.data, args if isinstance(args, dict) else {}):
             if isinstance(text := holder.get("content"), str):

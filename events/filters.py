@@ -86,11 +86,16 @@ def _holds(value: object, text: str) -> bool:
     if isinstance(value, str):
         return text in value.casefold()
     if isinstance(value, dict):
-        return any(
-            _holds(item, text) for key, item in value.items() if key not in _NOT_SEARCHED
-        )
+        return any(_holds(item, text) for key, item in value.items() if key not in _NOT_SEARCHED)
     return isinstance(value, list) and any(_holds(item, text) for item in value)
 
 
 # Ids, tags and the whole LLM response (its text is in the actions) are no text of an event.
-_NOT_SEARCHED = {"tool_call_metadata", "llm_metrics", "action", "observation", "source", "timestamp"}
+_NOT_SEARCHED = {
+    "tool_call_metadata",
+    "llm_metrics",
+    "action",
+    "observation",
+    "source",
+    "timestamp",
+}

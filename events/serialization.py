@@ -1,12 +1,14 @@
 """Events to JSON and back, in OpenHands' wire shape, without losing anything.
 
-``event_to_dict(event_from_dict(d)) == d`` for every event ``d``, key order included: a field that was
+``event_to_dict(event_from_dict(d)) == d`` for every event ``d``, key order included: a field that
+was
 absent stays absent, an unknown field stays, and a value that a field cannot give back to the letter
 (a timestamp written with a blank, say) is kept beside the event.
 """
 
 from __future__ import annotations
 
+import contextlib
 import functools
 from collections.abc import Callable, Mapping
 from datetime import datetime
@@ -14,6 +16,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from . import actions, condensation, observations  # noqa: F401  (a kind is known once imported)
 from .event import (
     ACTIONS,
     OBSERVATIONS,
@@ -24,6 +27,7 @@ from .event import (
     UnknownEvent,
     Wire,
     own_json,
+    per_class,
 )
 from .tool_calls import ToolCallMetadata
 
@@ -45,11 +49,11 @@ def event_from_dict(data: Mapping[str, Any]) -> Event:
     payload = data.get(_payload_name(cls))
     try:
         if isinstance(payload, Mapping):
-            rest = _read(data, _readers(cls, nested=True), fields)
+            rest = _read(data, _top_readers(cls), fields)
             payload_rest = _read(payload, _payload_readers(cls), fields)
             fields["wire"] = _wire(tuple(data), tuple(payload), rest, payload_rest)
         else:  # the oldest files have an action's arguments beside its name
-            rest = _read(data, _readers(cls, nested=False), fields)
+            rest = _read(data, _flat_readers(cls), fields)
             fields["wire"] = _wire(tuple(data), None, rest, {})
         return cls(**fields)
     except (ValidationError, ValueError, TypeError, RecursionError) as error:
@@ -59,21 +63,23 @@ def event_from_dict(data: Mapping[str, Any]) -> Event:
 def unknown_event(data: Mapping[str, Any]) -> UnknownEvent:
     """Keeps a JSON object as an event of an unknown kind, whatever it holds."""
     fields: dict[str, Any] = {}
-    try:
-        _read(data, _BASE_READERS, fields)
-    except InvalidEvent:
-        fields.pop("tool_call_metadata", None)
+    for key, (name, reader) in _BASE_READERS.items():
+        with contextlib.suppress(InvalidEvent):  # what is no metadata is data like any other
+            if data.get(key) is not None:
+                fields[name] = reader(data[key])[0]
+    args = data.get("args") if data.get("action") is not None else data.get("extras")
+    fields["hidden"] = isinstance(args, Mapping) and args.get("hidden") is True
     name = data.get("action") or data.get("observation") or ""
     fields["wire"] = _interned((), None)  # replace() adds what is changed after the reading
     return UnknownEvent(**fields, name=str(name), data=dict(data))
 
 
 def event_to_dict(event: Event) -> dict[str, Any]:
-    """The event as a JSON object in OpenHands' shape; as it was recorded, if it was read from one."""
+    """The event as a JSON object in OpenHands' shape; as it was recorded, if it was read from
+    one."""
     wire = event.wire
     if isinstance(event, UnknownEvent):
-        changed = wire.keys if wire is not None else ("id",) if event.id >= 0 else ()
-        return {**event.data, **{name: _base_value(event, name) for name in changed}}
+        return own_json(event.data) | _unknown_changes(event)
     if wire is None:
         return _fresh_to_dict(event)
     payload_name = _payload_name(type(event))
@@ -95,6 +101,20 @@ def event_to_dict(event: Event) -> dict[str, Any]:
         else:
             result[key] = _base_value(event, aliases.get(key, key))
     return result
+
+
+def _unknown_changes(event: UnknownEvent) -> dict[str, Any]:
+    """What an event of an unknown kind says beyond its data: all of it, or what was changed."""
+    if event.wire is not None:
+        return {key: _base_value(event, key) for key in event.wire.keys if key in _BASE_READERS}
+    tagged = "action" in event.data or "observation" in event.data
+    said = {"id": event.id} if event.id >= 0 else {}
+    said |= {
+        key: _base_value(event, key)
+        for key in _BASE_READERS
+        if key != "id" and getattr(event, key) is not None
+    }
+    return said if tagged else said | {"action": event.name}
 
 
 def _fresh_to_dict(event: Event) -> dict[str, Any]:
@@ -128,8 +148,8 @@ def _base_value(event: Event, name: str) -> Any:
         return {
             "function_name": value.function_name,
             "tool_call_id": value.tool_call_id,
-            "total_calls_in_response": value.total_calls_in_response,
             "model_response": None if response is None else response.to_dict(),
+            "total_calls_in_response": value.total_calls_in_response,
         }
     return value
 
@@ -149,10 +169,12 @@ def _read(
         if known is None:
             rest[key] = own_json(value)
             continue
-        if value is None:  # a null is an absent field that is written back as null
-            rest[key] = None
-            continue
         name, reader = known
+        if name == "wire":  # the kind and the payload, which are read on their own
+            continue
+        if value is None or name in into:  # null: an absent field; twice: under its old name too
+            rest[key] = own_json(value)
+            continue
         into[name], exact = reader(value)
         if not exact:
             rest[key] = own_json(value)
@@ -191,19 +213,22 @@ def _read_object(value: Any) -> tuple[Any, bool]:
     return (value if exact else None), exact
 
 
-_METADATA_KEYS = ("function_name", "tool_call_id", "total_calls_in_response", "model_response")
+# In the order in which OpenHands writes them.
+_METADATA_KEYS = ("function_name", "tool_call_id", "model_response", "total_calls_in_response")
 
 
 def _read_metadata(value: Any) -> tuple[ToolCallMetadata, bool]:
     try:
-        metadata = ToolCallMetadata(**{key: value[key] for key in _METADATA_KEYS if key in value})
-    except (ValidationError, ValueError, TypeError) as error:
+        given = {key: value[key] for key in _METADATA_KEYS if value.get(key) is not None}
+        metadata = ToolCallMetadata(**given)
+    except (ValidationError, ValueError, TypeError, AttributeError) as error:
         raise InvalidEvent(
             "tool_call_metadata needs function_name and tool_call_id (text), and may have "
             "total_calls_in_response (a number) and model_response (an object); found "
             f"{value!r:.200}"
         ) from error
-    return metadata, tuple(value) == _METADATA_KEYS
+    exact = tuple(value) == _METADATA_KEYS and type(value["total_calls_in_response"]) is int
+    return metadata, exact
 
 
 _BASE_READERS: dict[str, tuple[str, Reader]] = {
@@ -216,22 +241,26 @@ _BASE_READERS: dict[str, tuple[str, Reader]] = {
 }
 
 
-@functools.cache
+@per_class
 def _payload_readers(cls: type[Event]) -> dict[str, tuple[str, Reader]]:
     names = {name: name for name in (*cls.payload_fields, "hidden")} | cls.wire_aliases
     return {key: (name, _as_it_is) for key, name in names.items()}
 
 
-@functools.cache
-def _readers(cls: type[Event], *, nested: bool) -> dict[str, tuple[str, Reader]]:
-    """Readers of the top level; with ``nested`` the payload has a level of its own."""
-    readers = dict(_BASE_READERS) if nested else _payload_readers(cls) | _BASE_READERS
-    if issubclass(cls, Observation):
-        readers["content"] = ("content", _as_it_is)
-    tag = "action" if issubclass(cls, Action) else "observation"
-    readers[tag] = ("wire", _as_it_is)  # the class says it
-    if nested:
-        readers[_payload_name(cls)] = ("wire", _as_it_is)  # read on its own
+@per_class
+def _top_readers(cls: type[Event]) -> dict[str, tuple[str, Reader]]:
+    """Readers of the top level where the payload has a level of its own."""
+    # What the class says, and what is read on its own, is put under "wire", which is set last.
+    skipped = ("action" if issubclass(cls, Action) else "observation", _payload_name(cls))
+    readers = _BASE_READERS | {key: ("wire", _as_it_is) for key in skipped}
+    return readers | ({"content": ("content", _as_it_is)} if issubclass(cls, Observation) else {})
+
+
+@per_class
+def _flat_readers(cls: type[Event]) -> dict[str, tuple[str, Reader]]:
+    """Readers where the payload's fields stand at the top level."""
+    readers = _payload_readers(cls) | _top_readers(cls)
+    del readers[_payload_name(cls)]
     return readers
 
 

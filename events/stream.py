@@ -22,8 +22,8 @@ _log = logging.getLogger(__name__)
 class EventStream:
     """The history of one session: events are added at its end and never changed.
 
-    ``store`` keeps the events (in memory if none is given); several streams may share one. Appending
-    is safe from several threads.
+    ``store`` keeps the events (in memory if none is given); several streams may share one.
+    Appending is safe from several threads.
     """
 
     def __init__(self, session_id: str, store: EventStore | None = None) -> None:

@@ -13,7 +13,15 @@ from pydantic.dataclasses import dataclass as pydantic_dataclass
 __all__ = ["AssistantTurn", "ModelResponse", "ToolCall", "ToolCallMetadata"]
 
 # Fields of a response's message that are no part of what is said back to the model.
-_NOT_SAID_BACK = {"role", "content", "tool_calls", "function_call", "refusal", "audio", "annotations"}
+_NOT_SAID_BACK = {
+    "role",
+    "content",
+    "tool_calls",
+    "function_call",
+    "refusal",
+    "audio",
+    "annotations",
+}
 _THINKING = {"thinking_blocks", "reasoning_content", "reasoning_items"}
 
 
@@ -29,7 +37,8 @@ class ToolCall:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class AssistantTurn:
-    """What of an LLM response is needed to say it back: text, calls in order, thinking, the rest."""
+    """What of an LLM response is needed to say it back: text, calls in order, thinking, the
+    rest."""
 
     text: str = ""
     tool_calls: tuple[ToolCall, ...] = ()
@@ -101,8 +110,8 @@ _newest = ModelResponse(None, b"{}")
 class ToolCallMetadata:
     """Which call of which LLM response an action carries out, or an observation answers.
 
-    The events of one response share ``model_response.id``; ``total_calls_in_response`` says how many
-    calls it had. ``model_response`` may be given as a dict or as the client's response object.
+    The events of one response share ``model_response.id``; ``total_calls_in_response`` says how
+    many calls it had. ``model_response`` may be given as a dict or as the client's response object.
     """
 
     function_name: str
@@ -129,7 +138,8 @@ def _read_message(response: dict[str, Any]) -> AssistantTurn:
     return AssistantTurn(
         text=_text_of(message.get("content")),
         tool_calls=tuple(
-            _read_call(call) for call in (calls if isinstance(calls, list) else ())
+            _read_call(call)
+            for call in (calls if isinstance(calls, list) else ())
             if isinstance(call, dict) and isinstance(call.get("function"), dict)
         ),
         thinking={key: message[key] for key in message if key in _THINKING and message[key]},

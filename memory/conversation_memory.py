@@ -1,10 +1,10 @@
-"""From a view to the messages that an LLM is sent: valid by construction, whatever the log holds."""
+"""From a view to the messages that an LLM is sent: valid by construction, whatever the log
+holds."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from ..events.actions import MessageAction
 from ..events.event import Action, Event, EventfoldError, InvalidArgument, UnknownEvent
@@ -35,7 +35,8 @@ PENDING = "(no result yet: the call is still running or was interrupted)"
 
 
 class NothingToSend(EventfoldError):
-    """The history holds nothing that could be said to an LLM: no message at all, or only a system one."""
+    """The history holds nothing that could be said to an LLM: no message at all, or only a system
+    one."""
 
 
 class ConversationMemory:
@@ -282,7 +283,7 @@ class _Speech:
 
 
 def _metadata(event: Event) -> ToolCallMetadata:
-    assert event.tool_call_metadata is not None  # a response with tool calls holds only such actions
+    assert event.tool_call_metadata is not None  # so are all actions of a response with calls
     return event.tool_call_metadata
 
 
@@ -309,7 +310,8 @@ def _unused(wanted: str, spare: str, used: Iterable[str]) -> str:
 
 
 class _Conversation:
-    """Joins what turns say into one list, looking only at neighbours and at what was said before."""
+    """Joins what turns say into one list, looking only at neighbours and at what was said
+    before."""
 
     def __init__(self, profile: str) -> None:
         self._out: list[Message] = []
@@ -396,5 +398,3 @@ class _Conversation:
             for place, message in enumerate(others)
         ]
         return [assistant.replace(tool_calls=calls), *results]
-
-

@@ -56,9 +56,10 @@ class Message:
     """One chat message. Frozen and shared between calls; :meth:`to_dict` gives what is sent.
 
     ``content`` may be given as text. ``thinking`` holds thinking blocks and the like, and
-    ``provider_fields`` other fields of the response, as the provider sent them. With ``cache_marker``
-    the provider is asked to cache the prompt up to here; with ``as_parts`` a single text is sent as a
-    list of one part, so that a marker which comes or goes changes nothing else.
+    ``provider_fields`` other fields of the response, as the provider sent them. With
+    ``cache_marker``
+    the provider is asked to cache the prompt up to here; with ``as_parts`` a single text is sent
+    as a list of one part, so that a marker which comes or goes changes nothing else.
 
     Raises :class:`InvalidArgument` for an unknown role.
     """
@@ -74,9 +75,7 @@ class Message:
     as_parts: bool = False
     # Made once: the dict that is sent, and token counts by counter.
     _dict: ChatDict | None = field(default=None, init=False, repr=False, compare=False)
-    _counts: dict[object, int] = field(
-        default_factory=dict, init=False, repr=False, compare=False
-    )
+    _counts: dict[object, int] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def __init__(
         self,
@@ -149,7 +148,8 @@ class Message:
     def to_dict(self) -> ChatDict:
         """The message as an OpenAI or litellm chat dict.
 
-        The dict is the caller's own; what is nested in it is shared between calls: do not change it.
+        The dict is the caller's own; what is nested in it is shared between calls: do not change
+        it.
         """
         if self._dict is None:
             object.__setattr__(self, "_dict", self._as_dict())

@@ -58,7 +58,8 @@ def clean(text: str) -> str:
 
 
 def cut(text: str, limit: int | None) -> str:
-    """At most ``limit`` characters of the text: its beginning and its end, with a note between them.
+    """At most ``limit`` characters of the text: its beginning and its end, with a note between
+    them.
 
     Below 60 characters a short marker stands alone. A limit of 0 leaves one character, since no
     provider accepts an empty text. None is no limit.
@@ -90,10 +91,7 @@ def action_text(action: Event) -> str:
     if said is not None:
         return said
     describe = _ACTIONS.get(type(action))
-    if describe is None:
-        described = _described(action)
-    else:
-        described = describe(action)
+    described = _described(action) if describe is None else describe(action)
     thought = thought_of(action)
     return "\n\n".join(part for part in (thought, described) if part.strip())
 
@@ -140,7 +138,9 @@ def _ending(action: AgentFinishAction | AgentRejectAction, final: str) -> str:
 def _lines(action: FileReadAction | FileWriteAction) -> str:
     if isinstance(action, FileReadAction) and action.view_range:
         return f", lines {action.view_range}"
-    return "" if (action.start, action.end) == (0, -1) else f", lines {action.start} to {action.end}"
+    return (
+        "" if (action.start, action.end) == (0, -1) else f", lines {action.start} to {action.end}"
+    )
 
 
 def _edit(action: FileEditAction) -> str:
@@ -198,7 +198,9 @@ def _observed(event: Event) -> str:
     if isinstance(event, UserRejectObservation):
         return f"The user did not allow this action. {event.content}".strip()
     if isinstance(event, ErrorObservation):
-        return f"Error: {event.content}" if event.content.strip() else "Error: no details are known."
+        return (
+            f"Error: {event.content}" if event.content.strip() else "Error: no details are known."
+        )
     if isinstance(event, BrowserOutputObservation):
         page = [f"[Page: {event.url}]"] if event.url else []
         if event.error and event.last_browser_action_error:
@@ -275,4 +277,3 @@ def _workspace(event: RecallObservation) -> Iterator[str]:
     ):
         for name, value in given.items():
             yield f"{title}: {name} {value}".rstrip()
-

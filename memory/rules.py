@@ -194,7 +194,8 @@ def user_opens(chat: _Chat) -> _Findings:
 
 def roles_alternate(chat: _Chat) -> _Findings:
     """R9. User and assistant alternate; tool results count as the user's side. Strict chat
-    templates, older Anthropic endpoints and Gemini refuse two of one side in a row."""
+    templates, older Anthropic endpoints and Gemini refuse two user or two assistant messages in a
+    row. Results before a user message are one side's blocks and may stand together (but R20)."""
     for before, message in chat.neighbours:
         if before.role == message.role and message.role in ("user", "assistant"):
             yield message.index, f"two {message.role} messages in a row"

@@ -142,7 +142,8 @@ def protected(
 ) -> set[int]:
     """The places of the turns that a proposal of ours never forgets.
 
-    Always: the system message, the newest user message, and the newest LLM response while one of its
+    Always: the system message, the newest user message, and the newest LLM response while one of
+    its
     calls waits for a result. With ``keep_first=None`` also the task (the first user message, unless
     it is younger than a summary); otherwise the turns of the first ``keep_first`` events.
     """
@@ -151,9 +152,8 @@ def protected(
     kept.update(users[-1:])
     seen = 0
     for place, turn in enumerate(turns):
-        if turn.kind is TurnKind.SYSTEM or (turn is newest_response and turn.waits):
-            kept.add(place)
-        elif keep_first is not None and seen < keep_first and turn.kind is not TurnKind.SUMMARY:
+        if turn.kind is TurnKind.SYSTEM or (turn is newest_response and turn.waits) or (keep_first
+        is not None and seen < keep_first and turn.kind is not TurnKind.SUMMARY):
             kept.add(place)
         seen += len(turn.events)
     if keep_first is None and users:

@@ -9,27 +9,26 @@ from typing import overload
 from ..events.actions import (
     AgentDelegateAction,
     ChangeAgentStateAction,
+    MessageAction,
     NullAction,
     RecallAction,
     SystemMessageAction,
-    MessageAction,
 )
 from ..events.condensation import (
     AgentCondensationObservation,
     CondensationAction,
     CondensationRequestAction,
 )
-from ..events.event import Action, Event, EventSource
+from ..events.event import Event, EventSource
 from ..events.observations import (
     AgentDelegateObservation,
     AgentStateChangedObservation,
     NullObservation,
     RecallObservation,
 )
-from ..events.tool_calls import ToolCallMetadata
 from .turns import Turn, TurnKind, is_observation, is_response
 
-__all__ = ["View"]
+__all__ = ["View", "answers"]
 
 _NOT_SHOWN = (
     NullAction,
@@ -67,7 +66,8 @@ class View(Sequence[Event]):
         self._requested = False
         self._serial = 0  # how many events were appended
         self._newest = -1  # serial of the newest LLM response's turn
-        # Which open action a result answers: keys of the action -> (serial of its turn, place in it).
+        # Which open action a result answers: keys of the action -> (serial of its turn, place in
+        # it).
         self._calls: dict[_Key, tuple[int, int]] = {}
         self._hidden: set[_Key] = set()
         self._delegates: list[tuple[int, Event]] = []  # not yet returned: (serial, action)
@@ -100,9 +100,15 @@ class View(Sequence[Event]):
 
     @property
     def newest_response(self) -> Turn | None:
-        """The turn of the newest LLM response, if it is still here: the only one that can change."""
+        """The turn of the newest LLM response, if it is still here: the only one that can
+        change."""
         place = self._place(self._newest)
         return None if place is None else self._turns[place]
+
+    def begins_response(self, event: Event) -> bool:
+        """True if this event, as the next one of the log, would begin a new LLM response."""
+        turn = self.newest_response
+        return is_response(event) and not (turn is not None and _same_response(turn, event))
 
     def __len__(self) -> int:
         return len(self._events)
@@ -227,16 +233,17 @@ class View(Sequence[Event]):
     # ---------------------------------------------------------------- responses and results
 
     def _add_to_response(self, event: Event) -> None:
-        turn = self.newest_response
-        if turn is not None and _same_response(turn, event):
-            self._join(turn.serial, event, -1)
-            self._open(event, turn.serial, len(turn.events))
-        else:
-            # A new response: whatever came back so far is what the older ones will have.
+        if self.begins_response(event):
+            # Whatever came back so far is what the older ones will have.
             self._calls.clear()
             self._add_turn(TurnKind.RESPONSE, event)
             self._newest = self._serial
             self._open(event, self._serial, 0)
+        else:
+            turn = self.newest_response
+            assert turn is not None
+            self._join(turn.serial, event, -1)
+            self._open(event, turn.serial, len(turn.events))
         if isinstance(event, AgentDelegateAction):
             self._delegates.append((self._serial, event))
 
@@ -298,10 +305,9 @@ class View(Sequence[Event]):
 
     def _return_from_delegate(self, event: AgentDelegateObservation) -> None:
         """Takes out what the delegate did, so that its result follows its call."""
-        keys = set(_keys_of_result(event))
         for place in range(len(self._delegates) - 1, -1, -1):
             serial, action = self._delegates[place]
-            if not keys or keys & set(_keys_of(action)):
+            if answers(event, action):
                 break
         else:
             return
@@ -402,6 +408,12 @@ def _keys_of_result(event: Event) -> list[_Key]:
     return keys if event.cause is None else [("id", event.cause), *keys]
 
 
+def answers(observation: Event, action: Event) -> bool:
+    """True if an observation names this action as the one it answers, or names none."""
+    keys = _keys_of_result(observation)
+    return not keys or not set(_keys_of(action)).isdisjoint(keys)
+
+
 # Old logs link an action and its observation by nothing but their order.
 _RESULT_KINDS = {"browse_interactive": "browse", "call_tool_mcp": "mcp"}
 _ANY_ACTION = ("error", "success", "user_rejected")
@@ -418,7 +430,11 @@ def _same_response(turn: Turn, event: Event) -> bool:
     old = turn.events[0].tool_call_metadata
     if new is None or old is None or new.response_id != old.response_id:
         return False
-    own = [e.tool_call_metadata for e, answers in zip(turn.events, turn.answers, strict=True) if answers < 0]
+    own = [
+        e.tool_call_metadata
+        for e, answers in zip(turn.events, turn.answers, strict=True)
+        if answers < 0
+    ]
     calls = [metadata.tool_call_id for metadata in own if metadata is not None]
     more_to_come = len(calls) < old.total_calls_in_response
     if new.response_id is None:

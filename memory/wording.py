@@ -75,7 +75,8 @@ def _is_thinking_block(block: Any) -> bool:
 
 
 def clean_json(value: Any) -> Any:
-    """JSON data with every string in a form that can be sent; the same object if nothing was odd."""
+    """JSON data with every string in a form that can be sent; the same object if nothing was
+    odd."""
     if isinstance(value, str):
         return clean(value)
     if isinstance(value, Mapping):

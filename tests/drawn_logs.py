@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Literal, TypeVar
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeVar
 
 from hypothesis import strategies as st
 
@@ -50,6 +50,9 @@ from tests.samples import (
     UNCALLED,
 )
 
+RESPONSES = ("own id", "own id", "shared id", "no id", "empty id", "no choices", "no response")
+WHEN = (*((0, rank) for rank in range(5)), (1, 0), (2, 0), (4, 0))
+LINKS: tuple[Links, ...] = ("both", "both", "cause", "metadata", "none")
 FORGETTING = ("ids", "back", "range", "back range", "all", "system", "summary", "nothing")
 
 
@@ -61,23 +64,31 @@ def texts() -> st.SearchStrategy[str]:
 _T = TypeVar("_T")
 
 
-def pick(pool: Sequence[_T]) -> st.SearchStrategy[_T]:
-    """One of the pool: unlike ``sampled_from``, this does not print all of it in its repr."""
-    return st.integers(0, len(pool) - 1).map(lambda n: pool[n])
+class _Pool(tuple[_T, ...]):
+    """A tuple that is not printed as a part of each strategy that samples from it."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return "..."
 
 
-_Later = pick((0, 0, 0, 0, 1, 1, 2, 4))
+def pick(pool: Iterable[_T]) -> st.SearchStrategy[_T]:
+    """One of the pool; a failing example shrinks to the first."""
+    return st.sampled_from(_Pool(pool))
 
 
 @dataclass(frozen=True, slots=True)
 class _Result:
-    """Something that comes back ``later`` beats after its action; ``rank`` orders those at once."""
+    """Something that comes back, None if of the kind that fits its action.
 
-    observation: Event | None
-    text: str
-    later: int
-    rank: int
-    links: Links
+    ``when`` says how many beats later, and in what order among those of the same beat.
+    """
+
+    observation: Event | None = None
+    text: str = ""
+    when: tuple[int, int] = (0, 0)
+    links: Links = "both"
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,24 +96,24 @@ class _Step:
     """A call in a response, its action (None: never logged) and all that came back."""
 
     action: Event | None
-    call_id: str | None
-    name: str | None
-    arguments: object
-    fields: Mapping[str, Any]
-    listed: bool
-    later: int
-    thought: str
     results: Sequence[_Result]
+    call_id: str | None = None
+    name: str | None = None
+    arguments: object = "{}"
+    fields: Mapping[str, Any] = field(default_factory=dict)
+    listed: bool = True
+    later: int = 0
+    thought: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class _Turn:
     steps: Sequence[_Step]
-    kind: Literal["own id", "shared id", "empty id", "no id", "no choices", "no response"]
-    text: str
     fields: Mapping[str, Any]
     interleaved: bool
-    miscounted: int
+    kind: str = "own id"
+    text: str = ""
+    miscounted: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,16 +207,15 @@ def _beats(*, condensations: bool, depth: int) -> st.SearchStrategy[_Beat]:
 
 
 @functools.cache
-def _messages() -> st.SearchStrategy[_Beat]:
-    images = st.none() | st.lists(pick(IMAGES), max_size=3)
+def _messages() -> st.SearchStrategy[MessageAction]:
     sources = pick((EventSource.USER, EventSource.AGENT, EventSource.USER))
-    plain: st.SearchStrategy[_Beat] = st.builds(MessageAction, content=texts(), source=sources)
+    plain = st.builds(MessageAction, content=texts(), source=sources)
     return plain | st.builds(
         MessageAction,
         content=texts(),
         source=sources,
-        image_urls=images,
-        file_urls=st.none() | st.just(["/w/a.csv"]),
+        image_urls=st.none() | st.lists(pick(IMAGES), max_size=3),
+        file_urls=pick((None, ["/w/a.csv"])),
         hidden=pick((False, False, True)),
         wait_for_response=st.booleans(),
     )
@@ -213,69 +223,42 @@ def _messages() -> st.SearchStrategy[_Beat]:
 
 @functools.cache
 def _results() -> st.SearchStrategy[_Result]:
-    plain = st.builds(_Result, st.none(), texts(), st.just(0), st.just(0), st.just("both"))
-    return plain | st.builds(
-        _Result,
-        pick(RETURNED),
-        texts(),
-        _Later,
-        st.integers(0, 4),
-        pick(("both", "both", "cause", "metadata", "none")),
-    )
+    odd = st.builds(_Result, pick(RETURNED), texts(), pick(WHEN), pick(LINKS))
+    return st.builds(_Result, text=texts()) | odd
 
 
 @functools.cache
 def _steps() -> st.SearchStrategy[_Step]:
-    usual = st.builds(
-        _Step,
-        pick(CALLED),
-        st.none(),
-        st.none(),
-        st.just("{}"),
-        st.just({}),
-        st.just(True),
-        st.just(0),
-        st.just(""),
-        _results().map(lambda result: (result,)),
-    )
-    return usual | st.builds(
+    return st.builds(_Step, pick(CALLED), st.tuples(_results())) | st.builds(
         _Step,
         pick((*CALLED, None)),
-        st.none() | pick(CALL_IDS),
-        st.none() | pick(TOOL_NAMES),
-        pick(ARGUMENTS),
-        pick(CALL_FIELDS),
-        pick((True, True, True, True, False)),
-        _Later,
-        texts(),
         st.lists(_results(), max_size=3),
+        call_id=pick((None, None, None, *CALL_IDS)),
+        name=pick((None, None, None, *TOOL_NAMES)),
+        arguments=pick(ARGUMENTS),
+        fields=pick(CALL_FIELDS),
+        listed=pick((True, True, True, True, False)),
+        later=pick((0, 0, 0, 0, 0, 1, 2, 4)),
+        thought=texts(),
     )
 
 
 @functools.cache
 def _turns() -> st.SearchStrategy[_Turn]:
-    usual = st.builds(
+    steps = st.lists(_steps(), min_size=1, max_size=5)
+    return st.builds(_Turn, steps, pick(MESSAGE_FIELDS[:3]), st.booleans()) | st.builds(
         _Turn,
-        st.lists(_steps(), min_size=1, max_size=3),
-        st.just("own id"),
-        st.just(""),
-        pick(MESSAGE_FIELDS[:3]),
-        st.booleans(),
-        st.just(0),
-    )
-    return usual | st.builds(
-        _Turn,
-        st.lists(_steps(), min_size=1, max_size=5),
-        pick(("own id", "own id", "shared id", "no id", "empty id", "no choices", "no response")),
-        texts(),
+        steps,
         pick(MESSAGE_FIELDS),
         st.booleans(),
-        pick((0, 0, 0, 1, -1)),
+        kind=pick(RESPONSES),
+        text=texts(),
+        miscounted=pick((0, 0, 0, 1, -1)),
     )
 
 
 @functools.cache
-def _deeds() -> st.SearchStrategy[_Beat]:
+def _deeds() -> st.SearchStrategy[_Deed]:
     return st.builds(_Deed, pick(UNCALLED), st.lists(_results(), max_size=2))
 
 
@@ -419,7 +402,8 @@ def _returned(action: _Draft, result: _Result, at: int, first: int) -> _Placed:
     event = _with_text(event, result.text)
     if "tool_call_metadata" in LINKED[result.links]:
         event = event.replace(tool_call_metadata=action.event.tool_call_metadata)
-    place = (at + result.later, 900 if result.later else first + result.rank)
+    later, rank = result.when
+    place = (at + later, 900 if later else first + rank)
     return place, _Draft(event, action, result.links)
 
 
@@ -439,9 +423,9 @@ def _orphan(beat: _Orphan) -> _Draft:
 def _condensation(plan: _Forget, before: Sequence[Event]) -> CondensationAction:
     numbers, own = plan.numbers, len(before)
     first, length = numbers[0], numbers[1] % 12
-    summary = (
-        {} if plan.summary is None else {"summary": plan.summary, "summary_offset": plan.offset}
-    )
+    summary: dict[str, Any] = {"summary": plan.summary, "summary_offset": plan.offset}
+    if plan.summary is None:
+        summary = {}
     ids: list[int] = []
     match plan.how:
         case "range" | "back range":

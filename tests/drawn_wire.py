@@ -11,7 +11,7 @@ from typing import Any
 from hypothesis import strategies as st
 from pydantic.fields import FieldInfo
 
-from eventfold.events import Action, CondensationAction, Event, Observation
+from eventfold.events import CondensationAction, Event
 from eventfold.events.event import ACTIONS, OBSERVATIONS
 from tests.drawn_logs import pick, texts
 from tests.notation import Call, Response
@@ -52,68 +52,70 @@ def wire_events(draw: st.DrawFn) -> dict[str, Any]:
 
     A known kind's own fields hold what they can hold; ``event_from_dict`` refuses anything else.
     """
-    known = [*ACTIONS.values(), *OBSERVATIONS.values()]
-    cls = draw(pick((*known, *known, None, None, None, Event)))
-    if cls is None:
-        return draw(_unknown_wire())
-    return draw(json_objects() if cls is Event else _known(cls))
+    known = [(tag, kind) for tag, family in _FAMILIES.items() for kind in family]
+    tag, kind = draw(pick((*known, *known, ("", "unknown"), ("", "unknown"), ("", "any"))))
+    if tag:
+        return draw(_known(tag, kind))
+    return draw(_unknown_wire() if kind == "unknown" else json_objects())
+
+
+_FAMILIES: Mapping[str, Mapping[str, type[Event]]] = {
+    "action": ACTIONS,
+    "observation": OBSERVATIONS,
+}
 
 
 @functools.cache
-def _known(cls: type[Event]) -> st.SearchStrategy[dict[str, Any]]:
-    tag, payload = ("action", "args") if issubclass(cls, Action) else ("observation", "extras")
-    required = {tag: st.just(cls.kind)}
-    optional: dict[str, st.SearchStrategy[Any]] = dict(_top())
-    if issubclass(cls, Observation):
+def _known(tag: str, kind: str) -> st.SearchStrategy[dict[str, Any]]:
+    required = {tag: st.just(kind)}
+    optional = dict(_top())
+    if tag == "observation":
         optional["content"] = st.none() | texts()
-    nested = _shuffled(_fields(required | {payload: _payloads(cls)}, optional))
+    fields = _payloads(_FAMILIES[tag][kind])
+    payload = "args" if tag == "action" else "extras"
     flat = st.builds(
         lambda top, fields: {**fields, **top},
         _fields(required, optional | {payload: st.none()}),
-        _payloads(cls),
+        fields,
     )
-    return nested | nested | _shuffled(flat)
+    nested = _fields(required | {payload: fields}, optional)
+    return _shuffled(nested) | _shuffled(nested) | _shuffled(flat)
 
 
-@functools.cache
 def _payloads(cls: type[Event]) -> st.SearchStrategy[dict[str, Any]]:
-    if cls is CondensationAction:
-        return st.builds(
-            lambda named, summary, more: {**named, **summary, **more},
-            pick(
-                (
-                    {"forgotten_event_ids": []},
-                    {"forgotten_event_ids": [1, 2, 99]},
-                    {"forgotten_events_start_id": 1, "forgotten_events_end_id": 3},
-                    {
-                        "forgotten_event_ids": None,
-                        "forgotten_events_start_id": 1,
-                        "forgotten_events_end_id": 1,
-                    },
-                )
-            ),
-            pick(
-                (
-                    {},
-                    {"summary": None, "summary_offset": None},
-                    {"summary": "s", "summary_offset": 1},
-                )
-            ),
-            _fields({}, {"thought": texts(), "odd": json_values(), "hidden": st.booleans()}),
-        )
-    hints = typing.get_type_hints(cls)
-    fields: dict[str, FieldInfo] = cls.__pydantic_fields__
+    """Values for the fields of a kind: all that it needs, some of the others."""
     required: dict[str, st.SearchStrategy[Any]] = {}
     optional: dict[str, st.SearchStrategy[Any]] = {"hidden": st.booleans(), "odd": json_values()}
+    if cls is CondensationAction:
+        pairs = st.builds(lambda named, summary: named | summary, pick(_NAMED), pick(_SUMMARIES))
+        return st.builds(lambda pair, more: pair | more, pairs, _fields(required, optional))
+    hints = typing.get_type_hints(cls)
+    fields: dict[str, FieldInfo] = vars(cls)["__pydantic_fields__"]
     for name in cls.payload_fields:
-        values = _values(hints[name])
         if fields[name].is_required():
-            required[name] = values
+            required[name] = _values(hints[name])
         else:
-            optional[name] = st.none() | values
+            optional[name] = st.none() | _values(hints[name])
     for alias, name in cls.wire_aliases.items():
         optional[alias] = st.none() | _values(hints[name])
     return _shuffled(_fields(required, optional))
+
+
+_NAMED: tuple[dict[str, Any], ...] = (
+    {"forgotten_event_ids": []},
+    {"forgotten_event_ids": [1, 2, 99]},
+    {"forgotten_events_start_id": 1, "forgotten_events_end_id": 3},
+    {
+        "forgotten_event_ids": None,
+        "forgotten_events_start_id": 1,
+        "forgotten_events_end_id": 1,
+    },
+)
+_SUMMARIES: tuple[dict[str, Any], ...] = (
+    {},
+    {"summary": None, "summary_offset": None},
+    {"summary": "What was done.", "summary_offset": 1},
+)
 
 
 def _values(hint: Any) -> st.SearchStrategy[Any]:
@@ -151,7 +153,7 @@ def _shuffled(objects: st.SearchStrategy[dict[str, Any]]) -> st.SearchStrategy[d
     return st.builds(turned, objects, st.integers(-1, 4))
 
 
-_ODD = pick((None, "7", -1, -5, 1.5, True, [], {"a": 1}, "", 10**30))
+_ODD: st.SearchStrategy[Any] = pick((None, "7", -1, -5, 1.5, True, [], {"a": 1}, "", 10**30))
 
 
 @functools.cache

@@ -40,7 +40,6 @@ from eventfold.events import (
     TaskTrackingAction,
     ToolCallMetadata,
 )
-from eventfold.events.event import field_names
 from tests.samples import RESULTS
 
 Name = int | str
@@ -303,7 +302,7 @@ def result_of(action: Event, text: str) -> Event:
 
 def thinking_aloud(action: Event, thought: str) -> Event:
     """The action with a thought, if its kind has one."""
-    if thought and "thought" in field_names(type(action)):
+    if thought and hasattr(action, "thought"):
         return action.replace(thought=thought)
     return action
 

@@ -236,6 +236,11 @@ CASES: list[tuple[str, Chat, Chat]] = [
     ),
     (
         "R15",
+        [user(), agent(thinking_blocks=[{**SECRET, "data": None}]), user()],
+        [user(), agent(thinking_blocks=[SECRET]), user()],
+    ),
+    (
+        "R15",
         [user(), agent(thinking_blocks=[{**THOUGHT, "type": "musing"}]), user()],
         [user(), agent(thinking_blocks=[]), user()],
     ),
@@ -252,8 +257,9 @@ CASES: list[tuple[str, Chat, Chat]] = [
     ("R16", [user(5)], [user("5")]),
     ("R16", [user(["Look."])], [user([text("Look.")])]),
     ("R16", [user([{"text": "Look."}])], [user([{"type": "of tomorrow"}])]),
-    ("R16", [user([text(5)])], [user([text("5")])]),
+    ("R16", [user([text(5)])], [user([text("5"), {"type": "of tomorrow", "text": 5}])]),
     ("R16", [user(), agent(tool_calls="run"), user()], [user(), agent(tool_calls=None), user()]),
+    ("R16", [user(), agent(tool_calls=5), user()], [user(), agent(), user()]),
     ("R16", [user(), agent(tool_calls=[None]), user()], [user(), agent(tool_calls=[]), user()]),
     ("R16", [user(tool_calls=[call("a")])], [user(tool_calls=[])]),
     (
@@ -313,6 +319,20 @@ def test_each_of_several_faults_is_named() -> None:
     assert [(v.rule, v.index) for v in found] == [("R1", 1), ("R1", 1), ("R2", 3), ("R2", 4)]
 
 
+def test_ids_are_checked_in_calls_and_in_results() -> None:
+    found = check_messages([user(), calls("a.b"), result("c.d")])
+    assert [(v.rule, v.index) for v in found] == [("R1", 1), ("R2", 2), ("R6", 1), ("R6", 2)]
+
+
+def test_an_empty_or_thinking_block_neither_carries_a_marker_nor_is_the_last() -> None:
+    assert rules([user([text("a", **MARK), text(" ")])]) == {"R10"}
+    assert rules([user([text("a"), text(" ", **MARK)])]) == {"R10", "R14"}
+    assert rules([user(" ", **MARK)]) == {"R10", "R14"}
+    assert rules([user(), calls("a"), result("a", "", **MARK)]) == {"R10", "R14"}
+    thinking = [text("So."), {**THOUGHT, **MARK}]
+    assert rules([user(), agent(thinking), user()]) == {"R14", "R15"}
+
+
 def test_what_cannot_be_read_hides_no_fault_beside_it() -> None:
     places = [
         (v.rule, v.index) for v in check_messages([user(), None, agent(), 5, agent(), user()])
@@ -369,6 +389,7 @@ def test_names_of_tools_are_checked_in_both_forms() -> None:
     assert places == [("R17", None), ("R17", None)]
     nameless: list[Any] = [{"type": "function"}, {"type": "function", "function": {}}, "run"]
     assert [v.rule for v in check_messages([user()], tools=nameless)] == ["R17"] * 3
+    assert rules([user()], tools=[{"function": {"name": "run it"}}]) == {"R17"}
     assert rules([user()], tools=[{"google_search": {}}]) == set()  # a provider's own
 
 
@@ -379,6 +400,9 @@ def test_tools_must_be_sendable_and_their_markers_count() -> None:
     tools = [{"type": "function", "function": {"name": f"t{n}"}, **MARK} for n in range(2)]
     assert rules(marked, tools=tools[:1]) == set()
     assert rules(marked, tools=tools) == {"R14"}
+    inside = [{"type": "function", "function": {"name": f"t{n}", **MARK}} for n in range(2)]
+    assert rules(marked, tools=inside[:1]) == set()
+    assert rules(marked, tools=inside) == {"R14"}
 
 
 def test_input_and_reserved_output_fit_the_window_together(
@@ -534,6 +558,8 @@ def test_web_images_are_usable(url: str) -> None:
         "data:image/png," + b64(MAGIC["png"]),
         "data:image/svg+xml;base64," + b64(b"<svg/>"),
         "data:image/png;base64," + b64(b"GIF86a"),
+        "data:image/webp;base64," + b64(b"RIFF\x04\0\0\0WAVEfmt "),
+        "data:image/webp;base64," + b64(b"RIFX\x04\0\0\0WEBPVP8 "),
         "data:image/png;base64,\ud83d",
         PNG + "=",
         PNG + "====",
@@ -552,6 +578,8 @@ def test_the_bytes_of_an_image_say_its_type() -> None:
         mislabelled = jpeg.replace("image/jpeg", label)
         assert image_problem(mislabelled)
         assert as_image_url(mislabelled) == jpeg
+    problem = image_problem("data:image/png;base64," + b64(b"BM......"))
+    assert problem == "it is called image/png, but its bytes are of no supported type"
     wrapped = PNG[:40] + "\n" + PNG[40:]
     assert image_problem(wrapped)
     assert as_image_url(wrapped) == PNG

@@ -34,10 +34,10 @@ class Run:
     """One recorded run of an agent.
 
     ``events`` are numbered densely from 0; every ``cause`` and every id in a condensation means these
-    numbers. ``recorded_ids`` are the ids that the file had for them (None where it had none), and
-    ``as_recorded`` holds, by event id, the recorded ``id``, ``source`` and ``cause`` (and the ids in a
-    condensation's ``args``) of the events for which ``recorded_ids`` alone does not tell them; a
-    writer restores the file from both. Both are empty for events that were never read from a file.
+    numbers. ``recorded_ids`` are the ids that the file had for them, None where it had none.
+    ``as_recorded`` has more of what the file said, by event id: recorded values that were mapped,
+    derived or dropped, by key (``...`` for a key that was not there). A writer restores the file from
+    both. Both are empty for events that were never read from a file.
     """
 
     name: str

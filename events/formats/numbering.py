@@ -9,46 +9,41 @@ from typing import Any
 from ..condensation import CondensationAction
 from ..event import Event
 
-__all__ = ["Draft", "Numbered", "number"]
+__all__ = ["Draft", "number"]
 
 
 @dataclass(slots=True)
 class Draft:
     """An event as it was read, before it has its place among the others.
 
-    ``place`` says where it stands in the file, for people. ``recorded_id`` is None where the file has
-    no usable one. ``answers`` is the draft of its cause, where the file does not name any.
+    ``place`` says where it stands in the file, for people; it is empty for an event that the file does
+    not hold. ``recorded_id`` is None where the file has no usable one. ``answers`` is the draft of its
+    cause, where the file names none. ``lost`` collects recorded values, by key, that the numbered event
+    does not give back (``...`` for a key that was not there).
     """
 
     event: Event
     place: str
     recorded_id: int | None = None
     answers: Draft | None = None
+    lost: dict[str, Any] = field(default_factory=dict)
     id: int = -1
 
 
-@dataclass(slots=True)
-class Numbered:
-    """Numbered events; by id, recorded references that the new ones cannot give back; what is odd."""
-
-    events: list[Event] = field(default_factory=list)
-    lost: dict[int, dict[str, Any]] = field(default_factory=dict)
-    problems: list[str] = field(default_factory=list)
-
-
-def number(drafts: Sequence[Draft]) -> Numbered:
-    """Numbers events from 0, in the order in which they are listed.
+def number(drafts: Sequence[Draft]) -> tuple[list[Event], list[str]]:
+    """Numbers events from 0, in the order in which they are listed; also says what was odd.
 
     A recorded id names the nearest earlier event that has it in the same numbering: where ids start
     anew, earlier events cannot be named any more. A cause that names nothing becomes None.
     """
-    result = Numbered()
+    events: list[Event] = []
     recorded = _Recorded(drafts)
     strays: list[str] = []
     condensation: int | None = None
+    following = _next_recorded(drafts)
     for new_id, draft in enumerate(drafts):
         event, draft.id = draft.event, new_id
-        recorded.restart_before(draft)
+        recorded.restart_before(draft, following[new_id])
         changes: dict[str, Any] = {} if event.id == new_id else {"id": new_id}
         cause = event.cause
         if draft.answers is not None:
@@ -57,7 +52,7 @@ def number(drafts: Sequence[Draft]) -> Numbered:
             cause = recorded.newest.get(cause)
             if cause is None:
                 strays.append(f"{draft.place} ({event.cause})")
-                result.lost[new_id] = {"cause": event.cause}
+                draft.lost["cause"] = event.cause
         if cause != event.cause:
             changes["cause"] = cause
         if isinstance(event, CondensationAction):
@@ -65,17 +60,17 @@ def number(drafts: Sequence[Draft]) -> Numbered:
             named = {name: getattr(event, name) for name in forgotten}
             if forgotten != named:
                 changes |= forgotten
-                result.lost.setdefault(new_id, {}).update(named)
+                draft.lost |= named
             condensation = new_id
         recorded.add(draft)
-        result.events.append(event.replace(**changes) if changes else event)
-    result.problems = recorded.oddities()
+        events.append(event.replace(**changes) if changes else event)
+    odd = recorded.oddities()
     if strays:
-        result.problems.append(
+        odd.append(
             f"{_count(strays, 'event')} answered by id none of the events before: cause is None now "
             f"({_some(strays)})"
         )
-    return result
+    return events, odd
 
 
 class _Recorded:
@@ -85,7 +80,7 @@ class _Recorded:
         self.everywhere = {draft.recorded_id for draft in drafts}
         self.newest: dict[int, int] = {}  # recorded id to new id, in the present numbering
         self._members: list[tuple[int, int]] = []  # the same, with ids that came twice
-        self._last = -1
+        self._highest = -1
         self._holes = 0
         self._without: list[str] = []
         self._restarts: list[str] = []
@@ -94,23 +89,30 @@ class _Recorded:
         self._begin: int | None = None
         self._about_condensations: list[str] = []
 
-    def restart_before(self, draft: Draft) -> None:
-        """Forgets the ids so far if those from this event on are counted anew."""
+    def restart_before(self, draft: Draft, following: int | None) -> None:
+        """Forgets the ids so far if those from this event on are counted anew.
+
+        They are if they fall below the first one, or back to one that was there and go on from it; an
+        event that merely came twice or late is followed by the next new id.
+        """
         new = draft.recorded_id
-        if new is None or new >= self._last:
+        if new is None or new >= self._highest:
             return
-        if new in self.newest or new < min(self.newest):
+        goes_on = following is not None and following <= self._highest
+        if new < min(self.newest) or (new in self.newest and goes_on):
             self._restarts.append(draft.place)
             self._holes += self._missing()
             self.newest.clear()
             self._members.clear()
-        else:
+            self._highest = -1
+        elif new not in self.newest:
             self._out_of_order.append(draft.place)
 
     def add(self, draft: Draft) -> None:
         new = draft.recorded_id
         if new is None:
-            self._without.append(draft.place)
+            if draft.place:
+                self._without.append(draft.place)
             return
         if new in self.newest:
             self._repeated.append(f"{draft.place} ({new})")
@@ -118,7 +120,7 @@ class _Recorded:
             self._begin = new
         self.newest[new] = draft.id
         self._members.append((new, draft.id))
-        self._last = new
+        self._highest = max(self._highest, new)
 
     def forgotten_by(
         self, event: CondensationAction, draft: Draft, previous: int | None
@@ -149,7 +151,7 @@ class _Recorded:
         }
 
     def _named(self, ids: Sequence[int], draft: Draft, previous: int | None) -> list[int]:
-        own = draft.recorded_id if draft.recorded_id is not None else self._last + 1
+        own = draft.recorded_id if draft.recorded_id is not None else self._highest + 1
         by_id: dict[int, list[int]] = {}
         for old, new in self._members:
             by_id.setdefault(old, []).append(new)
@@ -191,6 +193,16 @@ class _Recorded:
     def _missing(self) -> int:
         seen = self.newest
         return max(seen) - min(seen) + 1 - len(seen) if seen else 0
+
+
+def _next_recorded(drafts: Sequence[Draft]) -> list[int | None]:
+    """For each event, the recorded id of the next event that has one."""
+    following: list[int | None] = []
+    ahead: int | None = None
+    for draft in reversed(drafts):
+        following.append(ahead)
+        ahead = draft.recorded_id if draft.recorded_id is not None else ahead
+    return following[::-1]
 
 
 def _count(things: Sequence[str], name: str) -> str:

@@ -1,0 +1,100 @@
+"""Replay: a recorded run through a condenser, exactly as a live loop would have used it."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Iterator, Sequence
+
+from ..condensers.base import Condenser
+from ..condensers.context import AgentContext
+from ..events.actions import AgentDelegateAction
+from ..events.condensation import CondensationAction, CondensationRequestAction
+from ..events.event import Event
+from ..events.formats.runs import Run
+from ..events.observations import AgentDelegateObservation
+from ..events.stream import EventStream
+from ..memory.conversation_memory import ConversationMemory, NothingToSend
+from ..memory.message import Message
+from ..memory.tokens import TokenCounter
+from ..memory.view import View, answers
+
+__all__ = ["Step", "replay"]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Step:
+    """One LLM turn of a replayed run: what the LLM would have been sent before it answered."""
+
+    index: int
+    """The number of the step, from 0."""
+    view: View
+    """The condensed view."""
+    messages: list[Message]
+    tokens: int
+    """Estimated tokens of the messages."""
+    condensations: list[CondensationAction]
+    """What was condensed at this step."""
+    events_so_far: int
+    """Events in the stream at this step, its condensations included."""
+
+
+def replay(
+    run: Run | Iterable[Event],
+    condenser: Condenser,
+    *,
+    memory: ConversationMemory | None = None,
+    vision: bool = False,
+) -> Iterator[Step]:
+    """Replays a run: at every recorded LLM turn it folds, condenses and makes the messages.
+
+    The recorded events go into a fresh stream, with new ids and mapped causes; recorded
+    condensations
+    and requests are left out. An LLM turn before which there is nothing to send, or which a
+    delegate
+    took, yields no step. Raises :class:`~eventfold.condensers.CannotCondense` as a live loop would.
+    """
+    events = list(run.events if isinstance(run, Run) else run)
+    stream = EventStream(run.name if isinstance(run, Run) else "replay")
+    context = AgentContext(stream, condenser, memory, vision=vision)
+    counter = TokenCounter(exact=False)
+    delegated = _delegated(events)
+    new_ids: dict[int, int] = {}
+    index = 0
+    for place, event in enumerate(events):
+        if isinstance(event, CondensationAction | CondensationRequestAction):
+            continue
+        if place not in delegated and context.state.view.begins_response(event):
+            try:
+                messages = context.prepare()
+            except NothingToSend:
+                pass
+            else:
+                yield Step(
+                    index,
+                    context.condensed,
+                    messages,
+                    counter.count(messages),
+                    context.condensations,
+                    len(stream),
+                )
+                index += 1
+        cause = None if event.cause is None else new_ids.get(event.cause)
+        stored = stream.append(event.replace(id=-1, cause=cause))
+        if event.id >= 0:
+            new_ids[event.id] = stored.id
+
+
+def _delegated(events: Sequence[Event]) -> set[int]:
+    """The places of what delegates did: between the action and its observation, if one came."""
+    places: set[int] = set()
+    open_ones: list[int] = []
+    for place, event in enumerate(events):
+        if isinstance(event, AgentDelegateAction):
+            open_ones.append(place)
+        elif isinstance(event, AgentDelegateObservation) and open_ones:
+            began = next((at for at in reversed(open_ones) if answers(event, events[at])), None)
+            if began is None:
+                continue
+            places.update(range(began + 1, place))
+            open_ones = [at for at in open_ones if at < began]
+    return places

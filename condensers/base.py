@@ -1,0 +1,337 @@
+"""Condensers: what is let go of when a history gets too long."""
+
+from __future__ import annotations
+
+import asyncio
+import bisect
+import dataclasses
+import logging
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Sequence
+from typing import Any, Protocol
+
+from ..events.condensation import CondensationAction
+from ..events.event import EventfoldError, EventSource
+from ..memory.conversation_memory import ConversationMemory, NothingToSend
+from ..memory.state import State
+from ..memory.tokens import Budget, TokenCounter
+from ..memory.turns import Turn, TurnKind, protected
+from ..memory.view import View
+
+__all__ = [
+    "CannotCondense",
+    "Condensation",
+    "Condenser",
+    "RollingCondenser",
+    "Selection",
+    "StandIn",
+    "SummaryFailed",
+    "Trigger",
+]
+
+_log = logging.getLogger(__name__)
+
+
+class CannotCondense(EventfoldError):
+    """A smaller prompt was asked for and cannot be had; the message says what is irreducible."""
+
+
+class SummaryFailed(EventfoldError):
+    """There is no usable summary; nothing is forgotten on its account."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Condensation:
+    """A proposed :class:`CondensationAction`: the caller appends it to the log and asks again."""
+
+    action: CondensationAction
+
+
+class Condenser(ABC):
+    """Makes a view smaller, or proposes what to forget.
+
+    A *view condenser* returns a smaller view and leaves no event; a *rolling condenser* returns a
+    :class:`Condensation` when it is time. Neither changes the view it is given. ``metadata`` says
+    of the newest call what was done and why.
+    """
+
+    answers_requests = False  # True for those that can answer a CondensationRequestAction
+
+    def __init__(self) -> None:
+        self.metadata: dict[str, Any] = {}
+
+    @abstractmethod
+    def condense(self, view: View, budget: Budget | None = None) -> View | Condensation:
+        """The view as the LLM is to see it, or what to forget before asking again.
+
+        Raises :class:`CannotCondense` if a condensation was requested and nothing can be forgotten.
+        """
+
+    async def acondense(self, view: View, budget: Budget | None = None) -> View | Condensation:
+        """The same, without blocking the event loop while an LLM is asked."""
+        return await asyncio.to_thread(self.condense, view, budget)
+
+    def condensed_history(self, state: State) -> View | Condensation:
+        """Condenses a session's view and notes what was done in ``state.extra_data``."""
+        result = self.condense(state.view)
+        if self.metadata:
+            state.extra_data.setdefault("condenser_meta", []).append(dict(self.metadata))
+        return result
+
+
+# ---------------------------------------------------------------------- rolling condensers
+
+
+class Trigger(Protocol):
+    """When to condense without being asked."""
+
+    def __call__(self, view: View, budget: Budget | None, /) -> str | None:
+        """The reason to condense now, or None."""
+
+
+class Selection(Protocol):
+    """Which turns to forget."""
+
+    def __call__(self, view: View, requested: bool, budget: Budget | None, /) -> list[Turn]:
+        """The turns to forget, oldest first; none where nothing can be let go of."""
+
+
+class StandIn(Protocol):
+    """What stands in the view for what is forgotten."""
+
+    def summarize(self, forgotten: Sequence[Turn], previous: str | None) -> str:
+        """A text for these turns and the whole previous summary. Raises :class:`SummaryFailed`."""
+
+    async def asummarize(self, forgotten: Sequence[Turn], previous: str | None) -> str:
+        """The same without blocking."""
+
+
+class RollingCondenser(Condenser):
+    """Forgets turns in a rolling manner: ``when`` it is time, those that ``which`` selects.
+
+    With a ``stand_in`` a summary takes their place; it is made from exactly the forgotten turns and
+    the old summary. If that fails, ``fallback`` answers a request; without one nothing is
+    forgotten.
+    Nothing is paid for, and nothing forgotten, unless at least ``minimum_progress`` (a fraction of
+    the view's events) would go; a request takes any plan that makes the prompt smaller.
+    """
+
+    answers_requests = True
+
+    def __init__(
+        self,
+        when: Trigger,
+        which: Selection,
+        stand_in: StandIn | None = None,
+        *,
+        minimum_progress: float = 0.1,
+        fallback: Condenser | None = None,
+    ) -> None:
+        super().__init__()
+        self.when = when
+        self.which = which
+        self.stand_in = stand_in
+        self.minimum_progress = minimum_progress
+        self.fallback = fallback
+        self._counter = TokenCounter(exact=False)
+        self._memory = ConversationMemory()
+
+    def condense(self, view: View, budget: Budget | None = None) -> View | Condensation:
+        plan = self._plan(view, budget)
+        if plan is None:
+            return view
+        summary = None
+        if self.stand_in is not None:
+            try:
+                summary = self.stand_in.summarize(plan.forgotten, plan.previous_summary)
+            except SummaryFailed as failure:
+                return self._without_summary(plan, failure)
+        return self._carried_out(plan, summary)
+
+    async def acondense(self, view: View, budget: Budget | None = None) -> View | Condensation:
+        plan = self._plan(view, budget)
+        if plan is None:
+            return view
+        summary = None
+        if self.stand_in is not None:
+            try:
+                summary = await self.stand_in.asummarize(plan.forgotten, plan.previous_summary)
+            except SummaryFailed as failure:
+                return self._without_summary(plan, failure)
+        return self._carried_out(plan, summary)
+
+    def _plan(self, view: View, budget: Budget | None) -> _Plan | None:
+        self.metadata = {}
+        requested = view.unhandled_condensation_request
+        reason = "a condensation was requested" if requested else self.when(view, budget)
+        if reason is None:
+            return None
+        forgotten = self.which(view, requested, budget)
+        plan = _Plan(view, budget, requested, reason, forgotten)
+        events = sum(len(turn.events) for turn in forgotten)
+        if not forgotten:
+            self._give_up(plan, "no turn can be forgotten")
+            return None
+        if not requested and events < self.minimum_progress * len(view):
+            self.metadata = {"reason": reason, "not_done": f"only {events} events could go"}
+            return None
+        return plan
+
+    def _carried_out(self, plan: _Plan, summary: str | None) -> View | Condensation:
+        action = _proposal(plan, summary)
+        after = plan.view.copy()
+        after.append(action)
+        sizes = [self._tokens(view, plan.budget) for view in (plan.view, after)]
+        if sizes[1] >= sizes[0] and (plan.requested or summary is not None):
+            problem = f"the prompt would have {sizes[1]} tokens instead of {sizes[0]}"
+            if summary is not None:
+                return self._without_summary(plan, SummaryFailed(problem))
+            self._give_up(plan, problem)
+            return plan.view
+        details = {
+            "condenser": type(self).__name__,
+            "reason": plan.reason,
+            "events_before": len(plan.view),
+            "events_after": len(after),
+            "tokens_before": sizes[0],
+            "tokens_after": sizes[1],
+        }
+        self.metadata = {**details, "forgotten": len(action.forgotten)}
+        return Condensation(action.replace(details=details))
+
+    def _without_summary(self, plan: _Plan, failure: SummaryFailed) -> View | Condensation:
+        _log.warning("%s: no summary: %s", type(self).__name__, failure)
+        failed = {"reason": plan.reason, "summary_failed": str(failure)}
+        if plan.requested and self.fallback is not None:
+            result = self.fallback.condense(plan.view, plan.budget)
+            self.metadata = {**failed, "fallback": self.fallback.metadata}
+            return result
+        self._give_up(plan, str(failure))
+        self.metadata = failed
+        return plan.view
+
+    def _give_up(self, plan: _Plan, why: str) -> None:
+        """Leaves all as it is; where a condensation was requested, that is an error."""
+        self.metadata = {"reason": plan.reason, "not_done": why}
+        if plan.requested:
+            raise cannot_condense(plan.view, plan.budget, why)
+
+    def _tokens(self, view: View, budget: Budget | None) -> int:
+        try:
+            messages = self._memory.process_events(view)
+        except NothingToSend:
+            return 0
+        return budget.count(messages) if budget is not None else self._counter.count(messages)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Plan:
+    view: View
+    budget: Budget | None
+    requested: bool
+    reason: str
+    forgotten: list[Turn]
+
+    @property
+    def previous_summary(self) -> str | None:
+        """The whole summary that stands in the view, if there is one."""
+        texts = [
+            getattr(event, "content", "")
+            for turn in self.view.turns
+            if turn.kind is TurnKind.SUMMARY
+            for event in turn.events
+        ]
+        return "\n\n".join(texts) or None
+
+
+def _proposal(plan: _Plan, summary: str | None) -> CondensationAction:
+    ids = [event.id for turn in plan.forgotten for event in turn.events]
+    if summary is not None:  # it takes the place of the old one
+        ids += [
+            event.id
+            for turn in plan.view.turns
+            if turn.kind is TurnKind.SUMMARY
+            for event in turn.events
+        ]
+    ids = sorted(event_id for event_id in ids if event_id >= 0)
+    return CondensationAction(
+        forgotten_event_ids=ids,
+        summary=summary,
+        summary_offset=None if summary is None else summary_offset(plan.view, ids),
+        source=EventSource.AGENT,
+    )
+
+
+def summary_offset(view: View, forgotten: Collection[int]) -> int:
+    """Where a summary goes: to the place of the first forgotten event, counted in what is kept."""
+    forgotten = frozenset(forgotten)
+    for place, event in enumerate(view):
+        if event.id in forgotten:
+            return place
+    return len(view)
+
+
+def cannot_condense(view: View, budget: Budget | None, why: str) -> CannotCondense:
+    """The error that names what cannot be made smaller: system message, protected turns, tools."""
+    turns = view.turns
+    kept = protected(turns, view.newest_response)
+    floor = view.without([turn for place, turn in enumerate(turns) if place not in kept])
+    counter = budget.counter if budget is not None else TokenCounter(exact=False)
+    try:
+        tokens = counter.count(ConversationMemory().process_events(floor))
+    except NothingToSend:
+        tokens = 0
+    said = (
+        f"the history cannot be made smaller: {why}. Irreducible are {tokens} tokens of system "
+        "message, task, newest user message and waiting calls"
+    )
+    if budget is not None:
+        said += (
+            f", and {budget.overhead} tokens of tools; the window has {budget.window} tokens, of "
+            f"which {budget.reserved_output} are kept for the output"
+        )
+    return CannotCondense(f"{said}. Use a larger window, fewer tools or a shorter task.")
+
+
+def forgettable(
+    view: View, keep_first: int | None = None, keep: Collection[Turn] = ()
+) -> list[Turn]:
+    """The turns that may be forgotten, oldest first: all but the protected ones and the summary."""
+    turns = view.turns
+    kept = protected(turns, view.newest_response, keep_first)
+    return [
+        turn
+        for place, turn in enumerate(turns)
+        if place not in kept
+        and turn.kind is not TurnKind.SUMMARY
+        and turn not in keep
+        and any(event.id >= 0 for event in turn.events)
+    ]
+
+
+def down_to(
+    view: View, candidates: Sequence[Turn], target: int, budget: Budget | None = None
+) -> list[Turn]:
+    """The oldest candidates, as many as must go so that ``target`` events are left.
+
+    With a budget more of them go, until the rest takes no more than half of what is available: that
+    leaves room for a summary and for going on.
+    """
+    left, count = len(view), 0
+    for turn in candidates:
+        if left <= target:
+            break
+        count += 1
+        left -= len(turn.events)
+    if budget is not None:
+        memory = ConversationMemory()
+
+        def is_enough(first: int) -> bool:
+            try:
+                messages = memory.process_events(view.without(candidates[:first]))
+            except NothingToSend:
+                return True
+            return 2 * budget.count(messages) <= budget.available
+
+        count += bisect.bisect_left(range(count, len(candidates)), True, key=is_enough)
+    return list(candidates[:count])

@@ -1,0 +1,384 @@
+"""What must hold for every log, every condenser and every provider profile."""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given, strategies as st
+from logs import event_logs
+
+from eventfold.condensers import (
+    AgentContext,
+    BrowserOutputCondenser,
+    CannotCondense,
+    Condensation,
+    Condenser,
+    CondenserPipeline,
+    ConversationWindowCondenser,
+    LLMSummarizingCondenser,
+    NoOpCondenser,
+    condenser_from_config,
+)
+from eventfold.condensers.extractive import ExtractiveModel
+from eventfold.events import (
+    CondensationAction,
+    CondensationRequestAction,
+    Event,
+    EventStream,
+    MessageAction,
+    SystemMessageAction,
+    event_to_dict,
+)
+from eventfold.memory import (
+    Budget,
+    ConversationMemory,
+    Message,
+    NothingToSend,
+    Reply,
+    State,
+    TokenCounter,
+    View,
+    check_messages,
+)
+from eventfold.memory.rules import PROFILES
+from eventfold.memory.turns import TurnKind
+
+
+class ShortModel:
+    """A summarizer that says a fixed short text, and remembers what it was given."""
+
+    def __init__(self, text: str = "what happened, in short") -> None:
+        self.text = text
+        self.requests: list[str] = []
+
+    def completion(self, messages, *, tools=None, max_output_tokens=None) -> Reply:  # type: ignore[no-untyped-def]
+        self.requests.append("\n".join(str(message["content"]) for message in messages))
+        return Reply(text=self.text, finish_reason="stop")
+
+    async def acompletion(self, messages, *, tools=None, max_output_tokens=None) -> Reply:  # type: ignore[no-untyped-def]
+        return self.completion(messages)
+
+
+def _failing() -> ShortModel:
+    return ShortModel("")
+
+
+CONDENSERS: dict[str, Callable[[], Condenser]] = {
+    "noop": NoOpCondenser,
+    "window": ConversationWindowCondenser,
+    "browser 0": lambda: BrowserOutputCondenser(0),
+    "browser 1": lambda: BrowserOutputCondenser(1),
+    "llm 4": lambda: LLMSummarizingCondenser(ShortModel(), 4),
+    "llm 9, keep 0": lambda: LLMSummarizingCondenser(ShortModel(), 9, 0),
+    "llm 12, keep 3": lambda: LLMSummarizingCondenser(ExtractiveModel(), 12, 3),
+    "llm that fails": lambda: LLMSummarizingCondenser(_failing(), 6),
+    "openhands-v0": lambda: condenser_from_config("openhands-v0"),
+    "small pipeline": lambda: CondenserPipeline(
+        BrowserOutputCondenser(1),
+        LLMSummarizingCondenser(ShortModel(), 8, minimum_progress=0),
+        ConversationWindowCondenser(),
+    ),
+}
+condensers = st.sampled_from(sorted(CONDENSERS))
+profiles = st.sampled_from(sorted(PROFILES))
+limits = st.sampled_from([None, 0, 1, 59, 60, 100])
+
+
+def plain(event: Event) -> Event:
+    return event.replace(id=-1)
+
+
+def said(message: Message) -> Message:
+    """The message without its cache marker."""
+    return message.replace(cache_marker=False)
+
+
+# ------------------------------------------------------------------ law 1
+
+
+@given(event_logs(), profiles, limits, st.booleans(), st.booleans())
+def test_any_log_makes_valid_messages(
+    log: list[Event], profile: str, limit: int | None, vision: bool, caching: bool
+) -> None:
+    memory = ConversationMemory(profile, prompt_caching=caching)
+    try:
+        messages = memory.process_events(
+            View.from_events(log), max_message_chars=limit, vision_is_active=vision
+        )
+    except NothingToSend:
+        return
+    assert check_messages(messages, profile, vision=vision) == []
+
+
+@given(event_logs(), condensers, profiles, st.data())
+def test_any_condenser_in_a_live_loop_sends_valid_messages(
+    log: list[Event], name: str, profile: str, data: st.DataObject
+) -> None:
+    stream = EventStream("s")
+    context = AgentContext(stream, CONDENSERS[name](), ConversationMemory(profile))
+    for event in log:
+        if data.draw(st.integers(0, 3)) == 0:
+            try:
+                messages = context.messages()
+            except (NothingToSend, CannotCondense):
+                pass
+            else:
+                assert check_messages(messages, profile) == []
+        # ids of the log are not those of the stream, which has condensations of its own
+        stream.append(plain(event))
+
+
+@given(event_logs(), condensers, st.integers(1, 4000), st.integers(0, 300))
+def test_with_a_budget_each_prompt_fits_or_cannot_condense(
+    log: list[Event], name: str, window: int, output: int
+) -> None:
+    budget = Budget(window, reserved_output=output, counter=TokenCounter(exact=False))
+    stream = EventStream("s")
+    context = AgentContext(stream, CONDENSERS[name](), budget=budget)
+    for event in log:
+        stream.append(plain(event))
+    try:
+        messages = context.messages()
+    except CannotCondense as error:
+        assert "tokens" in str(error)
+    except NothingToSend:
+        pass
+    else:
+        assert check_messages(messages) == []
+        assert budget.counter.count(messages) + output <= window
+        users = [t for t in context.state.view.turns if t.kind is TurnKind.USER]
+        shown = context.condensed.turns
+        assert not users or users[-1].events[0] in [t.events[0] for t in shown]
+
+
+# ------------------------------------------------------------------ law 2
+
+
+@given(event_logs(), st.integers(0, 60))
+def test_rebuilt_view_equals_incremental_view(log: list[Event], at: int) -> None:
+    stream = EventStream("s")
+    state = State(stream)
+    snapshots = []
+    for event in log:
+        stream.append(event)
+        if event.id % 3 == at % 3:
+            snapshots.append((event.id, state.view))
+    assert state.view == View.from_events(stream)
+    for event_id, snapshot in snapshots:  # and later events did not change what was handed out
+        assert snapshot == View.from_events(stream.events(0, event_id))
+
+
+@given(event_logs())
+def test_each_event_of_a_view_is_in_exactly_one_turn(log: list[Event]) -> None:
+    view = View.from_events(log)
+    in_turns = sorted((e.id, type(e).__name__) for turn in view.turns for e in turn.events)
+    assert in_turns == sorted((e.id, type(e).__name__) for e in view)
+    order = {id(event): place for place, event in enumerate(view)}
+    firsts = [order[id(turn.events[0])] for turn in view.turns]
+    assert firsts == sorted(firsts)
+
+
+# ------------------------------------------------------------------ laws 3, 4 and 9
+
+
+@given(event_logs(), condensers, st.booleans())
+def test_what_we_forget_and_keep_is_everything(
+    log: list[Event], name: str, requested: bool
+) -> None:
+    view = View.from_events(log)
+    if requested:
+        view.append(CondensationRequestAction(id=len(log)))
+    condenser = CONDENSERS[name]()
+    try:
+        result = condenser.condense(view)
+    except CannotCondense:
+        assert requested or view.unhandled_condensation_request
+        return
+    if isinstance(result, View):
+        assert len(result) == len(view)  # these condensers do not leave out events
+        return
+    before = view.events
+    after = view.copy()
+    after.append(result.action.replace(id=len(log) + 1))
+    forgotten = set(result.action.forgotten)
+    summaries = [turn for turn in view.turns if turn.kind is TurnKind.SUMMARY]
+    old = {event.id for turn in summaries for event in turn.events}
+    kept = [event for event in after if event.id != len(log) + 1]
+    assert forgotten, "a condensation that forgets nothing is no answer"
+    assert kept == [event for event in before if event.id not in forgotten]
+    assert result.action.summary is None or old <= forgotten
+    whole = [turn for turn in view.turns if forgotten & {e.id for e in turn.events}]
+    assert all({e.id for e in turn.events} <= forgotten for turn in whole)
+    # Protected by meaning:
+    users = [turn for turn in view.turns if turn.kind is TurnKind.USER]
+    systems = [turn for turn in view.turns if turn.kind is TurnKind.SYSTEM]
+    for turn in users[-1:] + systems:
+        assert turn.events[0] in kept
+    newest = view.newest_response
+    if newest is not None and newest.waits:
+        assert all(event in kept for event in newest.events)
+    assert not after.unhandled_condensation_request
+    if result.action.details is not None:
+        sizes = result.action.details
+        assert requested is False or sizes["tokens_after"] < sizes["tokens_before"]
+
+
+@given(event_logs(condensations=False), st.integers(4, 12))
+def test_a_summary_is_made_from_exactly_the_forgotten_events_and_the_old_summary(
+    log: list[Event], size: int
+) -> None:
+    model = ShortModel("the old summary")
+    view = View.from_events(log)
+    condenser = LLMSummarizingCondenser(model, size)
+    for n in range(4):
+        model.requests.clear()
+        result = condenser.condense(view)
+        if isinstance(result, View):
+            break
+        request = "\n".join(model.requests)
+        forgotten = {e.id for t in view.turns for e in t.events if t.kind is not TurnKind.SUMMARY}
+        forgotten &= set(result.action.forgotten)
+        for event in view:
+            named = f" event {event.id}," in request
+            assert named == (event.id in forgotten)
+        assert (n > 0) == ("\nthe old summary\n" in request)
+        action = result.action.replace(id=1000 + n)
+        view = view.copy()
+        view.append(action)
+        assert [e.id for e in view if getattr(e, "content", "") == "the old summary"] == [1000 + n]
+
+
+@given(event_logs(), condensers)
+def test_condensing_ends_and_shrinks(log: list[Event], name: str) -> None:
+    condenser = CONDENSERS[name]()
+    view = View.from_events(log)
+    sizes = [len(view)]
+    for n in range(len(log) + 2):
+        if n % 2:
+            view = view.copy()
+            view.append(CondensationRequestAction(id=1000 + 2 * n))
+        try:
+            result = condenser.condense(view)
+        except CannotCondense:
+            return
+        if isinstance(result, Condensation):
+            view = view.copy()
+            view.append(result.action.replace(id=1001 + 2 * n))
+            sizes.append(len(view))
+        elif n % 2:
+            assert not condenser.answers_requests
+            return
+    assert len(sizes) < len(log) + 2
+
+
+# ------------------------------------------------------------------ laws 6 and 8
+
+
+@given(event_logs(), condensers, profiles, st.booleans())
+def test_nothing_that_is_passed_in_is_changed(
+    log: list[Event], name: str, profile: str, vision: bool
+) -> None:
+    view = View.from_events(log)
+    before = copy.deepcopy([event_to_dict(event) for event in log])
+    twin = View.from_events(log)
+    try:
+        CONDENSERS[name]().condense(view)
+    except CannotCondense:
+        pass
+    try:
+        ConversationMemory(profile).process_events(view, vision_is_active=vision)
+    except NothingToSend:
+        pass
+    assert [event_to_dict(event) for event in log] == before
+    assert view == twin
+
+
+@given(event_logs(), profiles, limits, st.booleans())
+def test_the_same_log_makes_the_same_messages(
+    log: list[Event], profile: str, limit: int | None, vision: bool
+) -> None:
+    view = View.from_events(log)
+    used = ConversationMemory(profile)
+
+    def messages(memory: ConversationMemory, history: View) -> str:
+        try:
+            said = memory.process_events(history, None, limit, vision)
+        except NothingToSend:
+            return "nothing"
+        return json.dumps([message.to_dict() for message in said], default=dict)
+
+    first = messages(used, view)
+    assert messages(used, view) == first  # remembered
+    assert messages(ConversationMemory(profile), View.from_events(log)) == first  # made anew
+
+
+# ------------------------------------------------------------------ law 9
+
+
+@given(event_logs())
+def test_the_newest_system_message_is_first(log: list[Event]) -> None:
+    view = View.from_events(log)
+    systems = [event for event in view if isinstance(event, SystemMessageAction)]
+    assert len(systems) <= 1
+    assert not systems or view[0] is systems[0]
+
+
+# ------------------------------------------------------------------ law 10
+
+
+@given(event_logs(condensations=False, delegates=False), profiles, st.booleans())
+def test_each_answered_prompt_is_extended_by_the_next(
+    log: list[Event], profile: str, caching: bool
+) -> None:
+    memory = ConversationMemory(profile, prompt_caching=caching)
+    view = View()
+    prompt: list[Message] = []
+    system: object = None
+    for event in log:
+        if view.begins_response(event):
+            try:
+                new = memory.process_events(view, vision_is_active=True)
+            except NothingToSend:
+                new = []
+            newest = view[0] if len(view) and isinstance(view[0], SystemMessageAction) else None
+            answered = any(m.role == "assistant" for m in new[len(prompt) :])
+            if newest is system and answered:
+                assert [said(m) for m in new[: len(prompt)]] == [said(m) for m in prompt]
+            prompt, system = new, newest
+        view.append(event)
+
+
+# ------------------------------------------------------------------ requests
+
+
+@given(event_logs(condensations=False), condensers)
+def test_a_request_is_answered_or_refused_but_never_ignored(log: list[Event], name: str) -> None:
+    stream = EventStream("s")
+    for event in log:
+        stream.append(plain(event))
+    stream.append(CondensationRequestAction())
+    context = AgentContext(stream, CONDENSERS[name]())
+    try:
+        context.messages()
+    except (CannotCondense, NothingToSend):
+        return
+    assert not context.state.view.unhandled_condensation_request
+    assert any(isinstance(event, CondensationAction) for event in stream)
+
+
+def test_initial_user_action_is_put_back_only_where_nothing_stands_for_it() -> None:
+    task = MessageAction("delete X", source="user")  # type: ignore[arg-type]
+    memory = ConversationMemory()
+    assert [m.text for m in memory.process_events([], task)] == ["delete X"]
+    summary = View.from_events(
+        [
+            task.replace(id=0),
+            CondensationAction(forgotten_event_ids=[0], summary="done", summary_offset=0, id=1),
+        ]
+    )
+    assert [m.text for m in memory.process_events(summary, task)] == ["done"]
+    with pytest.raises(NothingToSend):
+        memory.process_events([])
