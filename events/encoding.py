@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .event import Event, field_names
+from .event import Event, Wire, field_names
 
 __all__ = ["storable", "visible"]
 
@@ -20,9 +20,11 @@ def visible(text: str) -> str:
     return text
 
 
-def storable(event: Event) -> dict[str, Any]:
-    """The fields of an event that must be changed so that it can be stored, with their new
-    values."""
+def storable(event: Event) -> Event:
+    """The event with all of its own text made visible; the same one if nothing was to be done.
+
+    The LLM response is left alone: it is kept as ASCII, just as the model said it.
+    """
     changes: dict[str, Any] = {}
     for name in field_names(type(event)):
         value = getattr(event, name)
@@ -30,7 +32,22 @@ def storable(event: Event) -> dict[str, Any]:
             clean = _visible_all(value)
             if clean is not value:
                 changes[name] = clean
-    return changes
+    if changes:
+        event = event.replace(**changes)
+    if event.wire is not None and (wire := _visible_wire(event.wire)) is not event.wire:
+        event = event.replace(wire=wire)
+    return event
+
+
+def _visible_wire(wire: Wire) -> Wire:
+    payload_keys = wire.payload_keys
+    clean = Wire(
+        tuple(map(visible, wire.keys)),
+        payload_keys if payload_keys is None else tuple(map(visible, payload_keys)),
+        _visible_all(wire.rest),
+        _visible_all(wire.payload_rest),
+    )
+    return wire if clean == wire else clean
 
 
 def _visible_all(value: Any) -> Any:

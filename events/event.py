@@ -134,7 +134,7 @@ class Wire:
 
 
 # Event's own __eq__ and __repr__ serve all kinds: 45 generated ones would be the cost of importing.
-_CONFIG = ConfigDict(arbitrary_types_allowed=True, defer_build=True, strict=True)
+_CONFIG = ConfigDict(arbitrary_types_allowed=True, defer_build=True, extra="forbid", strict=True)
 
 
 @pydantic_dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False, config=_CONFIG)
@@ -205,14 +205,14 @@ class Event:
 
 def per_class(function: Callable[[type[Event]], _T]) -> Callable[[type[Event]], _T]:
     """Decorator: works a function of an event class out once for each class."""
-    return functools.cache(function)
+    cached: Any = functools.cache(function)
+    return cached  # type: ignore[no-any-return]
 
 
 @per_class
 def field_names(cls: type[Event]) -> tuple[str, ...]:
     """The names of an event class's fields, inherited ones first."""
     return tuple(field.name for field in dataclasses.fields(cls))
-
 
 
 ACTIONS: dict[str, type[Action]] = {}
@@ -234,6 +234,7 @@ def register_event(kind: str) -> Callable[[_Class], _Class]:
 
     def register(cls: _Class) -> _Class:
         family: dict[str, Any]
+        above: type[Event]
         if issubclass(cls, Action):
             family, above = ACTIONS, Action
         elif issubclass(cls, Observation):
@@ -273,8 +274,8 @@ class Observation(Event):
 class UnknownEvent(Event):
     """An event of a kind that is not registered, kept as it came.
 
-    ``name`` is its recorded tag and ``data`` the recorded JSON object. It reaches an LLM only if it
-    belongs to a tool call.
+    ``name`` is its recorded tag, ``data`` the recorded JSON object without what the fields of every
+    event say. It reaches an LLM only if it belongs to a tool call.
     """
 
     name: Text = ""

@@ -36,6 +36,9 @@ class EventFilter:
     limit: int | None = None
 
     def __post_init__(self) -> None:
+        for name in ("kinds", "sources"):
+            if isinstance(alone := getattr(self, name), str):
+                raise InvalidArgument(f"{name} is a collection, found {alone!r}: pass [{alone!r}]")
         for name in ("start_id", "end_id", "limit"):
             value = getattr(self, name)
             if value is not None and value < 0:
@@ -60,7 +63,7 @@ class EventFilter:
             return False
         if (self.since or self.until) and not self._in_time(event.timestamp):
             return False
-        return self.text is None or _holds(event_to_dict(event), self.text.casefold())
+        return self.text is None or _says(event, self.text.casefold())
 
     def _in_time(self, time: datetime | None) -> bool:
         if time is None:
@@ -82,11 +85,16 @@ def _in_utc(time: datetime) -> datetime:
     return time.replace(tzinfo=UTC) if time.tzinfo is None else time
 
 
+def _says(event: Event, text: str) -> bool:
+    data = event_to_dict(event)
+    return any(_holds(value, text) for key, value in data.items() if key not in _NOT_SEARCHED)
+
+
 def _holds(value: object, text: str) -> bool:
     if isinstance(value, str):
         return text in value.casefold()
     if isinstance(value, dict):
-        return any(_holds(item, text) for key, item in value.items() if key not in _NOT_SEARCHED)
+        return any(_holds(item, text) for item in value.values())
     return isinstance(value, list) and any(_holds(item, text) for item in value)
 
 

@@ -37,19 +37,22 @@ class CmdOutputObservation(Observation):
     """
 
     command: Text = ""
-    metadata: JsonObject | None = None
+    metadata: JsonObject = field(default_factory=dict)
     exit_code: int | None = None
 
     def __post_init__(self) -> None:
-        if self.exit_code is None and self.metadata is not None:
-            code = self.metadata.get("exit_code")
-            object.__setattr__(self, "exit_code", code if isinstance(code, int) else None)
+        metadata = self.metadata
+        code = self.exit_code
+        if code is None:
+            found = metadata.get("exit_code")
+            code = found if isinstance(found, int) else None
+        elif self.wire is None:  # what was read keeps the form in which it was recorded
+            metadata = {**metadata, "exit_code": code}
+        object.__setattr__(self, "exit_code", code)
+        object.__setattr__(self, "metadata", metadata)
 
     def wire_payload(self) -> dict[str, Any]:
-        metadata = dict(self.metadata or {})
-        if self.exit_code is not None:
-            metadata["exit_code"] = self.exit_code
-        return {"command": self.command, "metadata": metadata}
+        return {"command": self.command, "metadata": self.metadata}
 
 
 @register_event("run_ipython")

@@ -9,10 +9,11 @@ absent stays absent, an unknown field stays, and a value that a field cannot giv
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import functools
 from collections.abc import Callable, Mapping
 from datetime import datetime
-from typing import Any
+from typing import Any, get_args
 
 from pydantic import ValidationError
 
@@ -62,24 +63,28 @@ def event_from_dict(data: Mapping[str, Any]) -> Event:
 
 def unknown_event(data: Mapping[str, Any]) -> UnknownEvent:
     """Keeps a JSON object as an event of an unknown kind, whatever it holds."""
-    fields: dict[str, Any] = {}
-    for key, (name, reader) in _BASE_READERS.items():
-        with contextlib.suppress(InvalidEvent):  # what is no metadata is data like any other
+    fields: dict[str, Any] = {"hidden": _is_hidden(data)}
+    odd: dict[str, Any] = {}
+    for key, (_, reader) in _BASE_READERS.items():
+        exact = key not in data
+        with contextlib.suppress(InvalidEvent):  # metadata of a shape of its own is data
             if data.get(key) is not None:
-                fields[name] = reader(data[key])[0]
-    args = data.get("args") if data.get("action") is not None else data.get("extras")
-    fields["hidden"] = isinstance(args, Mapping) and args.get("hidden") is True
+                fields[key], exact = reader(data[key])
+        if not exact:
+            odd[key] = own_json(data[key])
     name = data.get("action") or data.get("observation") or ""
-    fields["wire"] = _interned((), None)  # replace() adds what is changed after the reading
-    return UnknownEvent(**fields, name=str(name), data=dict(data))
+    own = {key: value for key, value in data.items() if key not in _BASE_READERS}
+    return UnknownEvent(**fields, name=str(name), data=own, wire=_wire(tuple(data), None, odd, {}))
 
 
 def event_to_dict(event: Event) -> dict[str, Any]:
-    """The event as a JSON object in OpenHands' shape; as it was recorded, if it was read from
-    one."""
+    """The event as a JSON object in OpenHands' shape; as it was recorded if it was read from one.
+
+    The object is the caller's: nothing in it is shared with the event.
+    """
     wire = event.wire
     if isinstance(event, UnknownEvent):
-        return own_json(event.data) | _unknown_changes(event)
+        return _unknown_to_dict(event)
     if wire is None:
         return _fresh_to_dict(event)
     payload_name = _payload_name(type(event))
@@ -88,12 +93,14 @@ def event_to_dict(event: Event) -> dict[str, Any]:
     result: dict[str, Any] = {}
     for key in wire.keys:
         if key in wire.rest:
-            result[key] = wire.rest[key]
+            result[key] = own_json(wire.rest[key])
         elif key == payload_name and wire.payload_keys is not None:
             result[key] = {
-                name: wire.payload_rest[name]
-                if name in wire.payload_rest
-                else getattr(event, aliases.get(name, name))
+                name: own_json(
+                    wire.payload_rest[name]
+                    if name in wire.payload_rest
+                    else getattr(event, aliases.get(name, name))
+                )
                 for name in wire.payload_keys
             }
         elif key == tag:
@@ -103,36 +110,54 @@ def event_to_dict(event: Event) -> dict[str, Any]:
     return result
 
 
-def _unknown_changes(event: UnknownEvent) -> dict[str, Any]:
-    """What an event of an unknown kind says beyond its data: all of it, or what was changed."""
-    if event.wire is not None:
-        return {key: _base_value(event, key) for key in event.wire.keys if key in _BASE_READERS}
-    tagged = "action" in event.data or "observation" in event.data
-    said = {"id": event.id} if event.id >= 0 else {}
-    said |= {
-        key: _base_value(event, key)
-        for key in _BASE_READERS
-        if key != "id" and getattr(event, key) is not None
-    }
-    return said if tagged else said | {"action": event.name}
+def _unknown_to_dict(event: UnknownEvent) -> dict[str, Any]:
+    wire = event.wire
+    if wire is None:
+        result = _base_values(event, *_BASE_READERS)
+        if "action" not in event.data and "observation" not in event.data:
+            result["action"] = event.name
+    else:
+        result = {
+            key: own_json(wire.rest[key] if key in wire.rest else event.data[key])
+            if key in wire.rest or key in event.data
+            else _base_value(event, key)
+            for key in wire.keys
+            if key in _BASE_READERS or key in event.data
+        }
+    result |= {key: own_json(event.data[key]) for key in event.data if key not in result}
+    if event.hidden != _is_hidden(result):
+        payload = "extras" if event.is_observation else "args"
+        held = result.get(payload)
+        result[payload] = {**(held if isinstance(held, dict) else {}), "hidden": event.hidden}
+    return result
+
+
+def _is_hidden(data: Mapping[str, Any]) -> bool:
+    payload = data.get("extras" if data.get("observation") is not None else "args")
+    return isinstance(payload, Mapping) and payload.get("hidden") is True
 
 
 def _fresh_to_dict(event: Event) -> dict[str, Any]:
-    result: dict[str, Any] = {"id": event.id} if event.id >= 0 else {}
-    for name in ("timestamp", "source", "cause"):
-        if getattr(event, name) is not None:
-            result[name] = _base_value(event, name)
+    result = _base_values(event, "id", "timestamp", "source", "cause")
     result["action" if isinstance(event, Action) else "observation"] = event.kind
-    for name in ("tool_call_metadata", "llm_metrics"):
-        if getattr(event, name) is not None:
-            result[name] = _base_value(event, name)
+    result |= _base_values(event, "tool_call_metadata", "llm_metrics")
     if isinstance(event, Observation):
         result["content"] = event.content
     payload = event.wire_payload()
     if event.hidden or event.kind == "run":
         payload["hidden"] = event.hidden
-    result[_payload_name(type(event))] = payload
+    result[_payload_name(type(event))] = own_json(payload)
     return result
+
+
+def _base_values(event: Event, *names: str) -> dict[str, Any]:
+    """Those of the fields that every event has which say something."""
+    values = {name: _base_value(event, name) for name in names}
+    return {
+        name: value
+        for name, value in values.items()
+        if value is not None and (name != "id" or value >= 0)
+    }
 
 
 def _base_value(event: Event, name: str) -> Any:
@@ -151,7 +176,7 @@ def _base_value(event: Event, name: str) -> Any:
             "model_response": None if response is None else response.to_dict(),
             "total_calls_in_response": value.total_calls_in_response,
         }
-    return value
+    return own_json(value)
 
 
 # A reader turns a recorded value into a field's value and says whether the field gives the recorded
@@ -172,8 +197,11 @@ def _read(
         name, reader = known
         if name == "wire":  # the kind and the payload, which are read on their own
             continue
-        if value is None or name in into:  # null: an absent field; twice: under its old name too
+        if name in into:  # said under its old name too: the first one counts
             rest[key] = own_json(value)
+            continue
+        if value is None and reader is not _read_nullable:  # as if absent, but written as null
+            rest[key] = None
             continue
         into[name], exact = reader(value)
         if not exact:
@@ -182,6 +210,10 @@ def _read(
 
 
 def _as_it_is(value: Any) -> tuple[Any, bool]:
+    return value, True
+
+
+def _read_nullable(value: Any) -> tuple[Any, bool]:
     return value, True
 
 
@@ -244,15 +276,26 @@ _BASE_READERS: dict[str, tuple[str, Reader]] = {
 @per_class
 def _payload_readers(cls: type[Event]) -> dict[str, tuple[str, Reader]]:
     names = {name: name for name in (*cls.payload_fields, "hidden")} | cls.wire_aliases
-    return {key: (name, _as_it_is) for key, name in names.items()}
+    nullable = {field.name for field in dataclasses.fields(cls) if _can_be_none(field.type)}
+    return {
+        key: (name, _read_nullable if name in nullable else _as_it_is)
+        for key, name in names.items()
+    }
+
+
+def _can_be_none(annotation: Any) -> bool:
+    """Whether a field says that it may be None; annotations may be text, not yet evaluated."""
+    if isinstance(annotation, str):
+        return annotation.endswith("| None") or annotation.startswith("Optional[")
+    return type(None) in get_args(annotation)
 
 
 @per_class
 def _top_readers(cls: type[Event]) -> dict[str, tuple[str, Reader]]:
     """Readers of the top level where the payload has a level of its own."""
-    # What the class says, and what is read on its own, is put under "wire", which is set last.
+    # "wire" is what the class says, and what is read on its own.
     skipped = ("action" if issubclass(cls, Action) else "observation", _payload_name(cls))
-    readers = _BASE_READERS | {key: ("wire", _as_it_is) for key in skipped}
+    readers = _BASE_READERS | dict.fromkeys(skipped, ("wire", _as_it_is))
     return readers | ({"content": ("content", _as_it_is)} if issubclass(cls, Observation) else {})
 
 

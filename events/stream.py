@@ -7,6 +7,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime
+from typing import Any
 
 from .encoding import storable
 from .event import Action, Event, EventSource, InvalidArgument
@@ -147,14 +148,13 @@ def _stored(event: Event, event_id: int, source: EventSource | None) -> Event:
             f"the event has the id {event.id} and would get {event_id}: it belongs to another "
             "place; append a copy made with event.replace(id=-1), its cause mapped"
         )
-    changes = storable(event)
-    changes["id"] = event_id
+    changes: dict[str, Any] = {"id": event_id}
     if event.timestamp is None:
         changes["timestamp"] = datetime.now(UTC)
     if source is not None or event.source is None:
         default = EventSource.AGENT if isinstance(event, Action) else EventSource.ENVIRONMENT
         changes["source"] = source or default
-    return event.replace(**changes)
+    return storable(event).replace(**changes)
 
 
 def _checked_source(source: EventSource | str) -> EventSource:

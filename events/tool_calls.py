@@ -66,16 +66,17 @@ class ModelResponse:
         """
         if isinstance(response, ModelResponse):
             return response
-        if isinstance(response, bytes):
-            data: Any = json.loads(response)
-            text = response
-        else:
-            dump = getattr(response, "model_dump", None)
-            data = dump(mode="json") if dump is not None else response
-            text = b""
+        dump = getattr(response, "model_dump", None)
+        data = response if dump is None else dump(mode="json")
+        try:
+            if isinstance(data, bytes):
+                text, data = data, json.loads(data)
+            else:
+                text = json.dumps(data, separators=(",", ":")).encode("ascii")
+        except (TypeError, ValueError, RecursionError) as error:
+            raise ValueError(f"an LLM response is a JSON object: {error}") from error
         if not isinstance(data, Mapping):
             raise ValueError(f"an LLM response is a JSON object, found {type(data).__name__}")
-        text = text or json.dumps(data, separators=(",", ":")).encode("ascii")
         found = data.get("id")
         response_id = found if isinstance(found, str) and found else None
         # Parallel calls, and a call and its result, come one after the other with equal responses.

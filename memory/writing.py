@@ -11,7 +11,7 @@ from uuid import uuid4
 
 from ..events.event import InvalidArgument
 from ..events.formats.base import Run
-from ..events.formats.openhands_v0 import recorded_dicts
+from ..events.formats.openhands_v0_logs import NAME as OPENHANDS_V0, recorded_dicts
 
 __all__ = ["write_run"]
 
@@ -19,13 +19,13 @@ __all__ = ["write_run"]
 def write_run(
     run: Run,
     path: str | os.PathLike[str],
-    format: str = "openhands_v0",  # noqa: A002
+    format: str = OPENHANDS_V0,  # noqa: A002
 ) -> None:
-    """Writes a run to a file, whole or not at all: a file that was there stays until all is written.
+    """Writes a run to a file, whole or not at all: until it is whole, an old file stays.
 
-    ``openhands_v0`` is a JSON array of events, one a line, as OpenHands saves and replays it: with
-    recorded ids where the run was read from such a log. Raises :class:`InvalidArgument` for the name
-    of a format that cannot be written, and ``OSError``.
+    ``openhands_v0`` is a JSON array of events, one a line, as OpenHands saves and replays it; it
+    has the recorded ids if the run was read from such a log. Raises :class:`InvalidArgument` for a
+    format that cannot be written, and ``OSError``.
     """
     writer = _WRITERS.get(format)
     if writer is None:
@@ -42,7 +42,7 @@ def _openhands_v0(run: Run) -> Iterator[bytes]:
     yield b"\n]\n"
 
 
-_WRITERS: dict[str, Callable[[Run], Iterable[bytes]]] = {"openhands_v0": _openhands_v0}
+_WRITERS: dict[str, Callable[[Run], Iterable[bytes]]] = {OPENHANDS_V0: _openhands_v0}
 
 
 def _json(value: Any) -> bytes:

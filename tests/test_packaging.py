@@ -185,7 +185,7 @@ def test_every_public_name_resolves(floor: str) -> None:
 def test_the_front_door_has_the_names_of_all_floors_once() -> None:
     names = list(chain.from_iterable(floor.__all__ for floor in FLOORS.values()))
     assert [name for name, times in Counter(names).items() if times > 1] == []
-    assert PUBLIC == sorted(names)
+    assert sorted(names) == PUBLIC
     assert set(names) <= set(dir(eventfold))
 
 

@@ -16,8 +16,8 @@ __all__ = ["Format", "Problem", "Row", "Run", "UnreadableRun", "describe"]
 class Problem:
     """Something odd in a file: what was left out, repaired, or taken for something else.
 
-    ``file`` is the path as it was given; ``line`` counts from 1 and is None where lines mean nothing
-    (one JSON value in a file). The text then names the item, counted from 0: ``history[5]``.
+    ``file`` is the path as it was given; ``line`` counts from 1 and is None where the file is one
+    JSON value. The text names an item by its position, counted from 0: ``history[5]``.
     """
 
     file: str
@@ -33,11 +33,11 @@ class Problem:
 class Run:
     """One recorded run of an agent.
 
-    ``events`` are numbered densely from 0; every ``cause`` and every id in a condensation means these
-    numbers. ``recorded_ids`` are the ids that the file had for them, None where it had none.
+    ``events`` are numbered densely from 0; every ``cause`` and every id in a condensation means
+    these numbers. ``recorded_ids`` are the ids that the file had for them, None where it had none.
     ``as_recorded`` has more of what the file said, by event id: recorded values that were mapped,
-    derived or dropped, by key (``...`` for a key that was not there). A writer restores the file from
-    both. Both are empty for events that were never read from a file.
+    derived or dropped, by key (``...`` for a key that was not there). A writer restores the file
+    from both. Both are empty for events that were never read from a file.
     """
 
     name: str
@@ -70,9 +70,10 @@ class Format:
     """A trajectory format: how it is recognised and how it is read.
 
     ``name`` is what :attr:`Run.format` says, ``title`` is for people. ``recognises`` gets one JSON
-    value, a whole file or a line of one, and must not claim a value of another format. ``read`` gets
-    the path of a file and its rows, from the first that was recognised on, and gives runs, and
-    problems between them. Formats that keep a run in a folder of files have the last two as well.
+    value, a whole file or a line of one, and must not claim a value of another format. ``read``
+    gets the path of a file and its rows, from the first that was recognised on, and gives runs, and
+    problems between them; what it cannot read it tells and passes over. Formats that keep a run in
+    a folder of files have the last two as well.
     """
 
     name: str

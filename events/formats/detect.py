@@ -35,12 +35,12 @@ def format_of_folder(folder: Path) -> Format | str | None:
 def holds_no_events(value: Any) -> bool:
     """Whether it may be of several formats, as its list of events is empty."""
     if isinstance(value, dict):
-        return value.get("history") == [] or value.get("trajectory") == []
-    return value == []
+        return [] in (value.get("history"), value.get("trajectory"))
+    return isinstance(value, list) and not value
 
 
-# Formats that are known, so that a message can name them. Each test is given a whole file's value, or
-# the first line's, and is strict enough to stand alone.
+# Formats that are known so that a message can name them. Each test is given a whole file's value,
+# or a line's, and is strict enough to stand alone.
 
 
 def _is_v1(value: Any) -> bool:
@@ -55,7 +55,9 @@ def _is_v1(value: Any) -> bool:
 def _is_v1_folder(folder: Path) -> bool:
     named = re.compile(r"event-\d+-.+\.json")
     return any(
-        named.fullmatch(path.name) for store in (folder / "events", folder) for path in _listed(store)
+        named.fullmatch(path.name)
+        for store in (folder / "events", folder)
+        for path in _listed(store)
     )
 
 

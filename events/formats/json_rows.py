@@ -20,7 +20,7 @@ _BOM = b"\xef\xbb\xbf"
 
 @contextmanager
 def paused_gc() -> Iterator[None]:
-    """No cyclic garbage collection meanwhile: JSON and events hold no cycles, and there are many."""
+    """No cyclic garbage collection meanwhile: JSON and events are many, and hold no cycles."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:
@@ -31,7 +31,7 @@ def paused_gc() -> Iterator[None]:
 
 
 def parse(data: bytes) -> Any:
-    """A JSON value, also one with lone surrogates or NaN. Raises ``ValueError`` that says what is wrong."""
+    """A JSON value, lone surrogates and NaN included. The ``ValueError`` says what is wrong."""
     with paused_gc():
         try:
             return from_json(data)
@@ -42,7 +42,9 @@ def parse(data: bytes) -> Any:
         except RecursionError as error:
             raise ValueError("JSON that is nested too deeply") from error
         except UnicodeDecodeError as error:
-            raise ValueError(f"not UTF-8: byte {error.start} is {data[error.start]:#04x}") from error
+            raise ValueError(
+                f"not UTF-8: byte {error.start} is {data[error.start]:#04x}"
+            ) from error
         except ValueError as error:
             cut = "cut off, or " if _is_beginning(data) else ""
             raise ValueError(f"{cut}not JSON: {error}") from error
@@ -91,7 +93,7 @@ def read_value(path: Path) -> Any:
 
 
 def _document(path: Path) -> Iterator[Row | Problem]:
-    """A file whose first line is no JSON value: one value over several lines, or JSONL all the same."""
+    """A file whose first line is no JSON value: one value on several lines, or JSONL after all."""
     try:
         value = read_value(path)
     except ValueError as error:

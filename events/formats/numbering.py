@@ -16,10 +16,10 @@ __all__ = ["Draft", "number"]
 class Draft:
     """An event as it was read, before it has its place among the others.
 
-    ``place`` says where it stands in the file, for people; it is empty for an event that the file does
-    not hold. ``recorded_id`` is None where the file has no usable one. ``answers`` is the draft of its
-    cause, where the file names none. ``lost`` collects recorded values, by key, that the numbered event
-    does not give back (``...`` for a key that was not there).
+    ``place`` says where it stands in the file, for people; it is empty for an event that the file
+    does not hold. ``recorded_id`` is None where the file has no usable one. ``answers`` is the
+    draft of its cause, where the file names none. ``lost`` collects recorded values, by key, that
+    the numbered event does not give back (``...`` for a key that was not there).
     """
 
     event: Event
@@ -56,18 +56,18 @@ def number(drafts: Sequence[Draft]) -> tuple[list[Event], list[str]]:
         if cause != event.cause:
             changes["cause"] = cause
         if isinstance(event, CondensationAction):
-            forgotten = recorded.forgotten_by(event, draft, condensation)
-            named = {name: getattr(event, name) for name in forgotten}
-            if forgotten != named:
-                changes |= forgotten
-                draft.lost |= named
+            for name, value in recorded.forgotten_by(event, draft, condensation).items():
+                named = getattr(event, name)
+                if value != named:
+                    changes[name] = value
+                    draft.lost[name] = named if _was_written(event, name) else ...
             condensation = new_id
         recorded.add(draft)
         events.append(event.replace(**changes) if changes else event)
     odd = recorded.oddities()
     if strays:
         odd.append(
-            f"{_count(strays, 'event')} answered by id none of the events before: cause is None now "
+            f"{_count(len(strays), 'cause')} that no earlier event has as its id, None now "
             f"({_some(strays)})"
         )
     return events, odd
@@ -92,8 +92,8 @@ class _Recorded:
     def restart_before(self, draft: Draft, following: int | None) -> None:
         """Forgets the ids so far if those from this event on are counted anew.
 
-        They are if they fall below the first one, or back to one that was there and go on from it; an
-        event that merely came twice or late is followed by the next new id.
+        They are if they fall below the first one, or back to one that was there and go on from it;
+        an event that merely came twice or late is followed by the next new id.
         """
         new = draft.recorded_id
         if new is None or new >= self._highest:
@@ -128,13 +128,14 @@ class _Recorded:
         """The events that a condensation names, by their new ids.
 
         A range stays one where the new ids allow it. In a list, an id that no event has is that of
-        the summary before it, the one thing in a view that is no event; but if an event could have
-        had it (it lies below the condensation's own id), then that event was not recorded.
+        the summary before, the one thing in a view that is no event of the log. An id below the
+        condensation's own is none: an event had it that was not saved.
         """
         ids: list[int] = []
         if event.forgotten_event_ids is None:
             low, high = event.forgotten_events_start_id, event.forgotten_events_end_id
-            assert low is not None and high is not None  # CondensationAction sees to it
+            assert low is not None  # CondensationAction sees to it
+            assert high is not None
             ids = [new for old, new in self._members if low <= old <= high]
             if ids and ids[-1] - ids[0] == len(ids) - 1:
                 return {"forgotten_events_start_id": ids[0], "forgotten_events_end_id": ids[-1]}
@@ -166,7 +167,7 @@ class _Recorded:
                 named[previous] = None
         if absent:
             self._about_condensations.append(
-                f"{draft.place} forgets {_count(absent, 'event')} not to be found before it: "
+                f"{draft.place} forgets {_count(len(absent), 'event')} not to be found before it: "
                 f"left out ({_some(absent)})"
             )
         return list(named)
@@ -176,12 +177,14 @@ class _Recorded:
         if self._begin:
             said.append(f"the recorded ids begin at {self._begin}")
         if holes := self._holes + self._missing():
-            said.append(f"the recorded ids have holes: {holes} of them are not here")
+            said.append(f"the recorded ids have holes: {_count(holes, 'id')} missing")
         if self._without:
-            said.append(f"{_count(self._without, 'event')} without an id ({_some(self._without)})")
+            said.append(
+                f"{_count(len(self._without), 'event')} without an id ({_some(self._without)})"
+            )
         if self._restarts:
             said.append(
-                f"the recorded ids start anew {_count(self._restarts, 'time')} "
+                f"the recorded ids start anew {_count(len(self._restarts), 'time')} "
                 f"({_some(self._restarts)})"
             )
         if self._repeated:
@@ -195,6 +198,11 @@ class _Recorded:
         return max(seen) - min(seen) + 1 - len(seen) if seen else 0
 
 
+def _was_written(event: Event, name: str) -> bool:
+    wire = event.wire
+    return wire is not None and name in (*wire.keys, *(wire.payload_keys or ()))
+
+
 def _next_recorded(drafts: Sequence[Draft]) -> list[int | None]:
     """For each event, the recorded id of the next event that has one."""
     following: list[int | None] = []
@@ -205,8 +213,8 @@ def _next_recorded(drafts: Sequence[Draft]) -> list[int | None]:
     return following[::-1]
 
 
-def _count(things: Sequence[str], name: str) -> str:
-    return f"{len(things)} {name}" if len(things) == 1 else f"{len(things)} {name}s"
+def _count(number: int, name: str) -> str:
+    return f"{number} {name}" if number == 1 else f"{number} {name}s"
 
 
 def _some(things: Sequence[str]) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-
 from ..actions import (
     ChangeAgentStateAction,
     MessageAction,
@@ -24,14 +23,21 @@ _NO_STEP = (ChangeAgentStateAction, NullAction, RecallAction, SystemMessageActio
 
 
 def is_flattened(event: dict[str, Any]) -> bool:
-    """Whether Arrow made it: every row of its table has all the columns, null where unused."""
-    return "action" in event and "observation" in event and event.get("args") is None
+    """Whether a table (Arrow) made it: it has all the columns, null where they are not used."""
+    return (
+        {"action", "observation"} <= event.keys()
+        and (event["action"] is None or event["observation"] is None)
+        and event.get("args") is None
+        and (event.get("extras") is None or isinstance(event["extras"], dict))
+    )
 
 
 def unflattened(event: dict[str, Any]) -> dict[str, Any]:
     """The event as OpenHands wrote it: without the nulls, an action's arguments in ``args``."""
     made = {
-        key: event[key] for key in ("id", "timestamp", "source", "message") if event.get(key) is not None
+        key: event[key]
+        for key in ("id", "timestamp", "source", "message")
+        if event.get(key) is not None
     }
     if isinstance(time := made.get("timestamp"), str):
         made["timestamp"] = time.replace(" ", "T", 1)
@@ -75,8 +81,8 @@ def add_sources(drafts: Sequence[Draft]) -> None:
 def add_causes(drafts: Sequence[Draft]) -> None:
     """Lets an observation without a cause answer the agent's action before it.
 
-    It must be the newest one, still unanswered, and of the observation's kind; a null, an error or a
-    rejection answers any kind, unless somebody else has acted in between.
+    It must be the newest one, still unanswered, and of the observation's kind; a null, an error or
+    a rejection answers any kind, unless somebody else has acted in between.
     """
     waiting: Draft | None = None
     alone = True

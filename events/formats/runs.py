@@ -20,12 +20,13 @@ _SAID = 3
 
 
 def read_runs(path: str | os.PathLike[str]) -> Iterator[Run]:
-    """The recorded runs in a file, in a session's folder, or in the files and folders below a folder.
+    """The recorded runs in a file, in a session's folder, or in all that is below a folder.
 
     Formats are told apart by what is in the files. Folders are read in the order of their names,
-    hidden files (``.git``) are passed over, and a JSONL file is never in memory as a whole. What is
-    odd, and each file or line that could not be read, is in the ``problems`` of the run before it, or
-    of the first one. Raises :class:`UnreadableRun` if there is no run at all.
+    hidden files (``.git``) are passed over. Runs are read as they are asked for: of a JSONL file,
+    only a few lines are in memory. What is odd, and each file or line that could not be read, is in
+    the ``problems`` of the run before it, or of the first one. Raises :class:`UnreadableRun` if
+    there is no run at all.
     """
     start = Path(path)
     if not start.exists():
@@ -36,7 +37,7 @@ def read_runs(path: str | os.PathLike[str]) -> Iterator[Run]:
 def _with_problems(start: Path, found: Iterable[Run | Problem]) -> Iterator[Run]:
     """The runs, each with the problems that were found after it; the first also with those before.
 
-    So a run is given when the next one has been read: only then are its problems known.
+    So a run is given when the next one has been read: only then are its problems complete.
     """
     held: Run | None = None
     early: list[Problem] = []
@@ -56,22 +57,24 @@ def _with_problems(start: Path, found: Iterable[Run | Problem]) -> Iterator[Run]
 
 def _in_folder(folder: Path) -> Iterator[Run | Problem]:
     found = format_of_folder(folder)
-    if isinstance(found, Format):
-        yield from found.read_folder(folder)
+    try:
+        if isinstance(found, Format):
+            yield from found.read_folder(folder)
+            return
+        entries = sorted(folder.iterdir())
+    except OSError as error:
+        yield Problem(str(folder), None, f"cannot be read: {error.strerror or error}")
         return
     if found is not None:
         yield Problem(str(folder), None, _not_read(found))
-        return
-    try:
-        entries = sorted(folder.iterdir())
-    except OSError as error:
-        yield Problem(str(folder), None, f"cannot be listed: {error.strerror}")
         return
     for entry in entries:
         if entry.name.startswith("."):
             continue
         if entry.is_dir():
-            if not entry.is_symlink():  # one may lead back up
+            if entry.is_symlink():  # it may lead back up
+                yield Problem(str(entry), None, "a link to a folder: not followed")
+            else:
                 yield from _in_folder(entry)
         else:
             yield from _in_file(entry)
