@@ -66,10 +66,10 @@ class _Commands(TyperGroup):
             if isinstance(stream, io.TextIOWrapper):
                 stream.reconfigure(errors="backslashreplace")
         try:
-            with warnings.catch_warnings():
-                warnings.showwarning = _warn
+            try:
                 status = self._status(list(sys.argv[1:] if args is None else args))
-            sys.stdout.flush()
+            finally:
+                sys.stdout.flush()
         except BrokenPipeError:
             with contextlib.suppress(OSError):  # what is still buffered has nowhere to go
                 os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -90,7 +90,8 @@ class _Commands(TyperGroup):
 
     def _status(self, args: list[str]) -> int:
         try:
-            with self.make_context("eventfold", args) as context:
+            with warnings.catch_warnings(), self.make_context("eventfold", args) as context:
+                warnings.showwarning = _warn
                 self.invoke(context)
         except typer.Exit as done:
             return done.exit_code
@@ -407,8 +408,6 @@ def check(
         list[Path],
         typer.Argument(
             metavar="PATH",
-            exists=True,
-            allow_dash=True,
             help="Files of chat messages, JSON or JSONL; - is the standard input.",
         ),
     ],
@@ -459,7 +458,7 @@ def check(
                 _print_json({"kind": "violation", **place, **asdict(violation)})
             _print_json({"kind": "summary", **place, "profile": profile, **numbers})
             continue
-        said = f"{len(messages)} messages, {len(violations)} violations of {profile}"
+        said = f"{len(messages)} messages, violations of {profile}: {len(violations)}"
         for line_of_text in (*violations, said):
             print(printable(f"{where}: {line_of_text}"))
     if count:
@@ -498,11 +497,10 @@ def _parsed(where: str, data: bytes) -> Any:
 
 def _messages(where: str, value: Any, profile: str) -> list[Any]:
     """The chat messages in a value."""
-    if isinstance(value, list):
-        are_messages = any(isinstance(item, dict) and "role" in item for item in value)
-    else:
-        are_messages = isinstance(value, dict) and "messages" in value
-    known = None if are_messages else format_of(value)
+    found = value.get("messages") if isinstance(value, dict) else value
+    items = found if isinstance(found, list) else []
+    has_roles = any(isinstance(item, dict) and "role" in item for item in items)
+    known = None if has_roles else format_of(value)
     if known is None:
         return _listed(where, value, "messages")
     raise _CannotRun(

@@ -187,13 +187,14 @@ def comparison_table(summaries: Iterable[Summary]) -> str:
     )
 
 
+_NUMBERS = 130  # characters that the numbers of a replay take
 _LEFT = frozenset({"run", "condenser", "kind", "turn", "source", "is", "text"})
 
 
 def _table(columns: Sequence[str], rows: Iterable[Sequence[object]], wide: str = "") -> str:
     """A plain table: numbers to the right, the column ``wide`` in several lines where it must be.
 
-    Only a terminal limits its width: a file or a pipe gets all of it.
+    Only a terminal limits its width, and not so much that numbers would be cut.
     """
     table = Table(box=None, pad_edge=False)
     for column in columns:
@@ -206,7 +207,9 @@ def _table(columns: Sequence[str], rows: Iterable[Sequence[object]], wide: str =
         )
     for row in rows:
         table.add_row(*(Text(_cell(value)) for value in row))
-    console = Console(width=None if sys.stdout.isatty() else 100_000)
+    on_terminal = sys.stdout.isatty()
+    console = Console(force_terminal=on_terminal)
+    console.width = max(console.width, _NUMBERS if wide else 0) if on_terminal else 100_000
     with console.capture() as captured:
         console.print(table)
     return "\n".join(line.rstrip() for line in captured.get().splitlines())
@@ -215,7 +218,7 @@ def _table(columns: Sequence[str], rows: Iterable[Sequence[object]], wide: str =
 def _cell(value: object) -> str:
     if value is None:
         return "-"
-    return f"{value:,}" if isinstance(value, int) else printable(str(value))
+    return f"{value:,}" if isinstance(value, int) else printable(str(value)).replace("\n", " ")
 
 
 # ---------------------------------------------------------------------- text and progress
@@ -231,10 +234,10 @@ _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 def watched(steps: Iterable[Step], title: str, events: int) -> Iterator[Step]:
     """The steps, with a progress bar on stderr where that is a terminal."""
-    console = Console(stderr=True)
-    if not console.is_terminal:
+    if not sys.stderr.isatty():
         yield from steps
         return
+    console = Console(stderr=True)
     columns = (TextColumn("{task.description}", markup=False), BarColumn(), TimeElapsedColumn())
     # What is printed meanwhile must not go to stderr, where the bar is.
     with Progress(*columns, console=console, transient=True, redirect_stdout=False) as progress:
@@ -312,7 +315,7 @@ def shown_as_text(what: Shown, step: Step, log: Iterable[Event]) -> str:
 
 def _view_rows(view: View) -> Iterator[dict[str, Any]]:
     turns = view.turns
-    kept: Collection[int] = protected(turns, view.newest_response)
+    kept: Collection[int] = protected(turns, view.newest_response, view.task)
     turn_of = {id(event): place for place, turn in enumerate(turns) for event in turn.events}
     for event in view:
         place = turn_of[id(event)]

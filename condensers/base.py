@@ -273,9 +273,7 @@ def summary_offset(view: View, forgotten: Collection[int]) -> int:
 
 def cannot_condense(view: View, budget: Budget | None, why: str) -> CannotCondense:
     """The error that names what cannot be made smaller: system message, protected turns, tools."""
-    turns = view.turns
-    kept = protected(turns, view.newest_response)
-    floor = view.without([turn for place, turn in enumerate(turns) if place not in kept])
+    floor = view.without(forgettable(view, budget=budget))
     counter = budget.counter if budget is not None else TokenCounter(exact=False)
     try:
         tokens = counter.count(ConversationMemory().process_events(floor))
@@ -283,7 +281,7 @@ def cannot_condense(view: View, budget: Budget | None, why: str) -> CannotConden
         tokens = 0
     said = (
         f"the history cannot be made smaller: {why}. Irreducible are {tokens} tokens of system "
-        "message, task, newest user message and waiting calls"
+        "message, task, newest user message and newest response"
     )
     if budget is not None:
         said += (
@@ -294,11 +292,21 @@ def cannot_condense(view: View, budget: Budget | None, why: str) -> CannotConden
 
 
 def forgettable(
-    view: View, keep_first: int | None = None, keep: Collection[Turn] = ()
+    view: View,
+    keep_first: int | None = None,
+    *,
+    budget: Budget | None = None,
+    keep: Collection[Turn] = (),
 ) -> list[Turn]:
-    """The turns that may be forgotten, oldest first: all but the protected ones and the summary."""
+    """The turns that may be forgotten, oldest first: all but the protected ones and the summary.
+
+    With a budget the newest LLM response stays, too: an agent that does not see what it has just done
+    does it again, while a result that is too large can be shortened.
+    """
     turns = view.turns
-    kept = protected(turns, view.newest_response, keep_first)
+    kept = protected(turns, view.newest_response, view.task, keep_first)
+    if budget is not None and view.newest_response is not None:
+        keep = [*keep, view.newest_response]
     return [
         turn
         for place, turn in enumerate(turns)

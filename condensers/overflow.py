@@ -34,8 +34,8 @@ _SOMETHING_ELSE = re.compile(
 # "limit ... requested ... (input in the messages, output in the completion)".
 _SUM = re.compile(r"(\d[\d,]*)\s*\+\s*(\d[\d,]*)\s*>\s*(\d[\d,]*)")
 _SHARES = re.compile(
-    r"maximum context length is (?P<limit>\d[\d,]*).*?"
-    r"(?P<input>\d[\d,]*)(?: tokens)? (?:in|from|of) (?:the |your )?(?:messages|prompt|input|text)",
+    r"maximum context length is (?P<limit>\d[\d,]*).*?(?P<input>\d[\d,]*)"
+    r"(?: input tokens|(?: tokens)? (?:in|from|of) (?:the |your )?(?:messages|prompt|input|text))",
     re.IGNORECASE | re.DOTALL,
 )
 

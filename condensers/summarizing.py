@@ -203,9 +203,10 @@ class LLMSummarizingCondenser(RollingCondenser):
 
     def _older(self, view: View, requested: bool, budget: Budget | None, /) -> list[Turn]:
         size = min(len(view), self.max_size) if requested else self.max_size
-        candidates = forgettable(view, self.keep_first)
+        window = budget if requested else None
+        candidates = forgettable(view, self.keep_first, budget=window)
         # One event less: the summary is one.
-        return down_to(view, candidates, size // 2 - 1, budget if requested else None)
+        return down_to(view, candidates, size // 2 - 1, window)
 
 
 def _check_sizes(max_size: int, keep_first: int | None) -> None:

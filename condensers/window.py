@@ -33,7 +33,7 @@ def _older_half(view: View, requested: bool, budget: Budget | None, /) -> list[T
             if place + 1 < len(turns) and turns[place + 1].kind is TurnKind.RECALL:
                 with_task = [turns[place + 1]]
             break
-    candidates = forgettable(view, keep=with_task)
+    candidates = forgettable(view, budget=budget, keep=with_task)
     events = sum(len(turn.events) for turn in candidates)
     kept = len(view) - events
     return down_to(view, candidates, kept + events // 2, budget)

@@ -23,7 +23,7 @@ def visible(text: str) -> str:
 def storable(event: Event) -> Event:
     """The event with all of its own text made visible; the same one if nothing was to be done.
 
-    The LLM response is left alone: it is kept as ASCII, just as the model said it.
+    Tool call metadata is left alone: the LLM response in it is kept as ASCII, as the model said it.
     """
     changes: dict[str, Any] = {}
     for name in field_names(type(event)):
@@ -44,7 +44,10 @@ def _visible_wire(wire: Wire) -> Wire:
     clean = Wire(
         tuple(map(visible, wire.keys)),
         payload_keys if payload_keys is None else tuple(map(visible, payload_keys)),
-        _visible_all(wire.rest),
+        {
+            visible(key): value if key == "tool_call_metadata" else _visible_all(value)
+            for key, value in wire.rest.items()
+        },
         _visible_all(wire.payload_rest),
     )
     return wire if clean == wire else clean

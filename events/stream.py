@@ -30,7 +30,7 @@ class EventStream:
     def __init__(self, session_id: str, store: EventStore | None = None) -> None:
         self.session_id = session_id
         self.store: EventStore = store if store is not None else InMemoryEventStore()
-        self._subscribers: list[Callable[[Event], object]] = []
+        self._subscribers: dict[object, Callable[[Event], object]] = {}
         self._untold: deque[Event] = deque()
         self._telling = False
         self._lock = threading.RLock()
@@ -111,13 +111,13 @@ class EventStream:
 
         A subscriber that raises is logged; the append and the other subscribers are not disturbed.
         """
+        subscription = object()
         with self._lock:
-            self._subscribers.append(subscriber)
+            self._subscribers[subscription] = subscriber
 
         def unsubscribe() -> None:
             with self._lock:
-                if subscriber in self._subscribers:
-                    self._subscribers.remove(subscriber)
+                self._subscribers.pop(subscription, None)
 
         return unsubscribe
 
@@ -129,7 +129,7 @@ class EventStream:
         try:
             while self._untold:
                 event = self._untold.popleft()
-                for subscriber in tuple(self._subscribers):
+                for subscriber in tuple(self._subscribers.values()):
                     try:
                         subscriber(event)
                     except Exception:

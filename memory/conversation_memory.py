@@ -215,11 +215,12 @@ class _Speech:
         """Turns that are told as the user's side."""
         for call in turn.calls:
             event = call.action
-            if turn.kind is TurnKind.LATE:
+            if isinstance(event, UnknownEvent) and event.tool_call_metadata is None:
+                yield []
+            elif turn.kind is TurnKind.LATE:
                 yield self._late(event)
             elif is_observation(event):
-                shown = not isinstance(event, UnknownEvent)
-                yield self._result_parts(*self._result(event)) if shown else []
+                yield self._result_parts(*self._result(event))
             elif isinstance(event, MessageAction):
                 yield self._message(event)
             elif isinstance(event, Action):

@@ -30,11 +30,10 @@ class State:
 
     @property
     def view(self) -> View:
-        """The view as of now. It is a snapshot: later events do not change it."""
+        """The view as of now: a snapshot of the caller's own. Later events do not change it, and
+        appending to it does not change the state."""
         if len(self.stream) > self._folded:
-            view = self._view.copy()
             for event in self.stream.events(self._folded):
-                view.append(event)
+                self._view.append(event)
                 self._folded += 1
-            self._view = view
-        return self._view
+        return self._view.copy()

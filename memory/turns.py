@@ -113,9 +113,9 @@ def is_observation(event: Event) -> bool:
     return isinstance(event, Observation)
 
 
-_NEVER_RESPONSES = (
+# Kinds that no view shows as what the model did, whoever asked for them.
+_NO_RESPONSES = (
     SystemMessageAction,
-    RecallAction,
     NullAction,
     ChangeAgentStateAction,
     LoopRecoveryAction,
@@ -126,38 +126,56 @@ _NEVER_RESPONSES = (
 
 def is_response(event: Event) -> bool:
     """True for an action that an LLM response asked for: it begins or continues a response."""
-    if is_observation(event):
+    if is_observation(event) or isinstance(event, _NO_RESPONSES):
         return False
     if event.tool_call_metadata is not None:
         return True
     return (
         isinstance(event, Action)
         and event.source in (EventSource.AGENT, None)
-        and not isinstance(event, _NEVER_RESPONSES)
+        and not isinstance(event, RecallAction)
     )
 
 
 def protected(
-    turns: Sequence[Turn], newest_response: Turn | None, keep_first: int | None = None
+    turns: Sequence[Turn],
+    newest_response: Turn | None,
+    task: Turn | None,
+    keep_first: int | None = None,
 ) -> set[int]:
     """The places of the turns that a proposal of ours never forgets.
 
     Always: the system message, the newest user message, and the newest LLM response while one of
-    its
-    calls waits for a result. With ``keep_first=None`` also the task (the first user message, unless
-    it is younger than a summary); otherwise the turns of the first ``keep_first`` events.
+    its calls waits for a result. With ``keep_first=None`` also the ``task``; otherwise the turns of
+    the view's first ``keep_first`` events. A summary is protected by none of them.
     """
     kept: set[int] = set()
     users = [place for place, turn in enumerate(turns) if turn.kind is TurnKind.USER]
     kept.update(users[-1:])
-    seen = 0
     for place, turn in enumerate(turns):
-        if turn.kind is TurnKind.SYSTEM or (turn is newest_response and turn.waits) or (keep_first
-        is not None and seen < keep_first and turn.kind is not TurnKind.SUMMARY):
+        if (
+            turn.kind is TurnKind.SYSTEM
+            or (turn is newest_response and turn.waits)
+            or (keep_first is None and turn is task)
+        ):
             kept.add(place)
-        seen += len(turn.events)
-    if keep_first is None and users:
-        before = turns[: users[0]]
-        if not any(turn.kind is TurnKind.SUMMARY for turn in before):
-            kept.add(users[0])
+    if keep_first is not None:
+        first = _places_of_first_events(turns, keep_first)
+        kept.update(place for place in first if turns[place].kind is not TurnKind.SUMMARY)
     return kept
+
+
+def _places_of_first_events(turns: Sequence[Turn], count: int) -> set[int]:
+    """The places of the turns that hold the view's first ``count`` events.
+
+    Between a response and its results the view may have events of other turns.
+    """
+    order: list[tuple[int, int, int]] = []
+    part = 0
+    for place, turn in enumerate(turns):
+        # Events stand in log order, but for these two, which lie between turns.
+        alone = turn.kind in (TurnKind.SYSTEM, TurnKind.SUMMARY)
+        part += alone
+        order += [(part, serial, place) for serial in turn.serials]
+        part += alone
+    return {place for _, _, place in sorted(order)[:count]}

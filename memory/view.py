@@ -56,6 +56,7 @@ class View(Sequence[Event]):
         "_serial",
         "_serials",
         "_systems",
+        "_task",
         "_turns",
     )
 
@@ -66,6 +67,7 @@ class View(Sequence[Event]):
         self._requested = False
         self._serial = 0  # how many events were appended
         self._newest = -1  # serial of the newest LLM response's turn
+        self._task = -1  # serial of the log's first user message
         # Which open action a result answers: keys of the action -> (serial of its turn, place in
         # it).
         self._calls: dict[_Key, tuple[int, int]] = {}
@@ -104,6 +106,17 @@ class View(Sequence[Event]):
         change."""
         place = self._place(self._newest)
         return None if place is None else self._turns[place]
+
+    @property
+    def task(self) -> Turn | None:
+        """The first user message, unless a summary tells of what the user said before it."""
+        for turn in self._turns:
+            if turn.kind is TurnKind.USER:
+                return turn
+            if turn.kind is TurnKind.SUMMARY:
+                place = self._place(self._task)
+                return None if place is None else self._turns[place]
+        return None
 
     def begins_response(self, event: Event) -> bool:
         """True if this event, as the next one of the log, would begin a new LLM response."""
@@ -147,6 +160,7 @@ class View(Sequence[Event]):
         copy._requested = self._requested
         copy._serial = self._serial
         copy._newest = self._newest
+        copy._task = self._task
         copy._calls = self._calls.copy()
         copy._hidden = self._hidden.copy()
         copy._delegates = self._delegates.copy()
@@ -198,6 +212,9 @@ class View(Sequence[Event]):
         elif isinstance(event, _NOT_SHOWN) or event.hidden:
             if not is_observation(event):  # nor is shown what comes back for it
                 self._hidden.update(_keys_of(event))
+            if self.begins_response(event):  # a response all the same: it ends the one before
+                self._calls.clear()
+                self._newest = -1
         elif isinstance(event, SystemMessageAction):
             self._systems.append((self._serial, event))
             self._show_newest_system_message()
@@ -208,7 +225,10 @@ class View(Sequence[Event]):
         elif is_response(event):
             self._add_to_response(event)
         else:
-            self._add_turn(_kind_of(event), event)
+            kind = _kind_of(event)
+            if kind is TurnKind.USER and self._task < 0:
+                self._task = self._serial
+            self._add_turn(kind, event)
             self._open(event, self._serial, 0)
 
     def _add_turn(self, kind: TurnKind, event: Event) -> None:
@@ -216,12 +236,14 @@ class View(Sequence[Event]):
         self._events.append(event)
         self._serials.append(self._serial)
 
-    def _join(self, serial: int, event: Event, answers: int) -> None:
+    def _join(self, serial: int, event: Event, answers: int, at: int | None = None) -> None:
+        """Adds an event to a turn; ``at`` is its place in the log, if it is not the newest."""
         place = self._place(serial)
         assert place is not None  # what leaves the view leaves _calls and _newest, too
-        self._turns[place] = self._turns[place].joined(event, self._serial, answers)
+        at = self._serial if at is None else at
+        self._turns[place] = self._turns[place].joined(event, at, answers)
         self._events.append(event)
-        self._serials.append(self._serial)
+        self._serials.append(at)
 
     def _place(self, serial: int) -> int | None:
         # The turns that can still change are the newest: look from the end.
@@ -313,6 +335,12 @@ class View(Sequence[Event]):
             return
         del self._delegates[place:]
         self._systems = [(at, system) for at, system in self._systems if at < serial]
+        # What came back meanwhile: for the delegate, or for calls beside the delegation.
+        came_back = [
+            (turn.serial, turn.events[0])
+            for turn in self._turns
+            if turn.serial > serial and is_observation(turn.events[0])
+        ]
         self._drop(
             {
                 turn.serial
@@ -330,6 +358,13 @@ class View(Sequence[Event]):
                     if turn.answers[at] < 0:
                         self._open(other, turn.serial, at)
                 break
+        if self._task > serial:
+            self._task = -1
+        for at, other in came_back:
+            key = self._answered_key(other)
+            if key is not None and key != _UNLINKED:
+                answered, place = self._calls[key]
+                self._join(answered, other, place, at)
 
     # ------------------------------------------------------------------ condensations
 

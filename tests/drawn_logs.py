@@ -24,6 +24,8 @@ from eventfold.events import (
     ModelResponse,
     Observation,
     SystemMessageAction,
+    event_from_dict,
+    event_to_dict,
 )
 from tests.notation import (
     LINKED,
@@ -43,6 +45,7 @@ from tests.samples import (
     CALLED,
     IMAGES,
     MESSAGE_FIELDS,
+    METRICS,
     RETURNED,
     TEXTS,
     TOOL_NAMES,
@@ -114,6 +117,7 @@ class _Turn:
     kind: str = "own id"
     text: str = ""
     miscounted: int = 0
+    metrics: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,14 +173,21 @@ def event_logs(
 ) -> list[Event]:
     """Logs of 0 to ``max_size`` stored events (dense ids, times, sources), realistic and nasty.
 
+    Some are as they were made, some as they were read from JSON, in some each call has the same id.
+
     ``condensations`` False leaves out condensations and requests; ``delegates`` False the delegate
     actions that have events of their own between them and their observation.
     """
     beats = _beats(condensations=condensations, depth=2 if delegates else 0)
+    one_call_id, recorded = draw(
+        pick(((False, False), (False, False), (False, True), (True, False)))
+    )
     opening = draw(pick(((0, 1), (), (0,), (1,), (1, 0))))
     at_least = draw(pick((0, 0, 6, 12))) if max_size > 20 else 0
     rest = draw(st.lists(beats, min_size=at_least, max_size=max(12, max_size // 2)))
-    return _assembled([*(_OPENINGS[n] for n in opening), *rest])[:max_size]
+    counter = _Counter(call_id="call_1" if one_call_id else None)
+    events = _assembled([*(_OPENINGS[n] for n in opening), *rest], counter)[:max_size]
+    return [event_from_dict(event_to_dict(event)) for event in events] if recorded else events
 
 
 _OPENINGS: tuple[Event, ...] = (
@@ -187,10 +198,12 @@ _OPENINGS: tuple[Event, ...] = (
 
 @functools.cache
 def _beats(*, condensations: bool, depth: int) -> st.SearchStrategy[_Beat]:
+    called = CALLED if condensations else (*(a for a in CALLED if not _is_request(a)),)
+    turns = _turns(called)
     kinds: list[st.SearchStrategy[_Beat]] = [
         _messages(),
-        _turns(),
-        _turns(),
+        turns,
+        turns,
         _deeds(),
         st.builds(_with_text, pick(UNASKED), texts()),
         st.builds(_Orphan, _results(), pick(CALL_IDS), st.integers(-2, 70)),
@@ -201,9 +214,13 @@ def _beats(*, condensations: bool, depth: int) -> st.SearchStrategy[_Beat]:
     if depth:
         nested = st.lists(_beats(condensations=condensations, depth=depth - 1), max_size=4)
         back = st.none() | _results()
-        steps = st.builds(_delegating, _steps())
-        kinds.append(st.builds(_Delegation, steps, st.none() | _turns(), nested, back))
+        steps = st.builds(_delegating, _steps(called))
+        kinds.append(st.builds(_Delegation, steps, st.none() | turns, nested, back))
     return st.one_of(kinds)
+
+
+def _is_request(event: Event) -> bool:
+    return isinstance(event, CondensationRequestAction)
 
 
 @functools.cache
@@ -228,10 +245,10 @@ def _results() -> st.SearchStrategy[_Result]:
 
 
 @functools.cache
-def _steps() -> st.SearchStrategy[_Step]:
-    return st.builds(_Step, pick(CALLED), st.tuples(_results())) | st.builds(
+def _steps(called: tuple[Event, ...]) -> st.SearchStrategy[_Step]:
+    return st.builds(_Step, pick(called), st.tuples(_results())) | st.builds(
         _Step,
-        pick((*CALLED, None)),
+        pick((*called, None)),
         st.lists(_results(), max_size=3),
         call_id=pick((None, None, None, *CALL_IDS)),
         name=pick((None, None, None, *TOOL_NAMES)),
@@ -244,8 +261,8 @@ def _steps() -> st.SearchStrategy[_Step]:
 
 
 @functools.cache
-def _turns() -> st.SearchStrategy[_Turn]:
-    steps = st.lists(_steps(), min_size=1, max_size=5)
+def _turns(called: tuple[Event, ...]) -> st.SearchStrategy[_Turn]:
+    steps = st.lists(_steps(called), min_size=1, max_size=5)
     return st.builds(_Turn, steps, pick(MESSAGE_FIELDS[:3]), st.booleans()) | st.builds(
         _Turn,
         steps,
@@ -254,6 +271,7 @@ def _turns() -> st.SearchStrategy[_Turn]:
         kind=pick(RESPONSES),
         text=texts(),
         miscounted=pick((0, 0, 0, 1, -1)),
+        metrics=pick(METRICS),
     )
 
 
@@ -288,9 +306,8 @@ def _with_text(event: Event, text: str) -> Event:
 _Placed = tuple[tuple[int, int], _Draft]
 
 
-def _assembled(beats: Iterable[_Beat]) -> list[Event]:
+def _assembled(beats: Iterable[_Beat], counter: _Counter) -> list[Event]:
     placed: list[_Placed] = []
-    counter = _Counter()
     _place(beats, placed, counter)
     drafts = [draft for _, draft in sorted(placed, key=lambda pair: pair[0])]
     for index, draft in enumerate(drafts):
@@ -309,8 +326,9 @@ def _assembled(beats: Iterable[_Beat]) -> list[Event]:
 
 @dataclass(slots=True)
 class _Counter:
-    """The next beat, and the numbers in fresh response and call ids."""
+    """The next beat, and the numbers in fresh response and call ids (or the id of all calls)."""
 
+    call_id: str | None = None
     beat: int = 0
     response: int = 0
     call: int = 0
@@ -356,7 +374,7 @@ def _placed_turn(turn: _Turn, at: int, counter: _Counter) -> list[_Placed]:
     calls: list[Call] = []
     for step in turn.steps:
         tool = "some_tool" if step.action is None else tool_of(step.action)[0]
-        fresh = f"call_{counter.call}"
+        fresh = counter.call_id or f"call_{counter.call}"
         counter.call += 1
         calls.append(
             Call(
@@ -373,7 +391,8 @@ def _placed_turn(turn: _Turn, at: int, counter: _Counter) -> list[_Placed]:
         if step.action is None:
             continue
         action = step.action.replace(
-            tool_call_metadata=metadata_of(call, response, len(turn.steps) + turn.miscounted)
+            tool_call_metadata=metadata_of(call, response, len(turn.steps) + turn.miscounted),
+            llm_metrics=turn.metrics,
         )
         draft = _Draft(thinking_aloud(action, step.thought))
         placed.append(((at + step.later, 2 * n), draft))

@@ -212,6 +212,29 @@ MESSAGE_FIELDS: tuple[dict[str, Any], ...] = (
     {"refusal": "no", "annotations": [], "audio": None, "images": [{"url": PNG}]},
 )
 
+METRICS: tuple[dict[str, Any] | None, ...] = (
+    None,
+    None,
+    {
+        "accumulated_cost": 0.25,
+        "max_budget_per_task": None,
+        "accumulated_token_usage": {
+            "model": "default",
+            "prompt_tokens": 9000,
+            "completion_tokens": 300,
+            "cache_read_tokens": 6000,
+            "cache_write_tokens": 0,
+            "context_window": 0,
+            "per_turn_token": 3300,
+            "response_id": "",
+        },
+        "costs": [],
+        "response_latencies": [],
+        "token_usages": [],
+    },
+    {"accumulated_cost": None, "accumulated_token_usage": "odd"},
+)
+
 CALL_FIELDS: tuple[dict[str, Any], ...] = (
     {},
     {"index": 0},

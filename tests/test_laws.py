@@ -8,7 +8,6 @@ from collections.abc import Callable
 
 import pytest
 from hypothesis import given, strategies as st
-from logs import event_logs
 
 from eventfold.condensers import (
     AgentContext,
@@ -45,6 +44,7 @@ from eventfold.memory import (
 )
 from eventfold.memory.rules import PROFILES
 from eventfold.memory.turns import TurnKind
+from tests.logs import event_logs
 
 
 class ShortModel:

@@ -444,7 +444,7 @@ def test_the_real_counter_is_asked_about_messages_tools_and_images() -> None:
     tools = [{"type": "function", "function": {"name": "run", "description": "word " * 1000}}]
     assert rules([user()], window=500) == set()
     assert rules([user()], window=500, tools=tools) == {"R18"}
-    assert rules([user([PICTURE] * 4)], window=500) == {"R18"}
+    assert rules([user([image("https://example.org/a.png")] * 4)], window=500) == {"R18"}
 
 
 def test_without_vision_no_image_may_be_sent() -> None:

@@ -26,15 +26,50 @@ from eventfold.events import (
 from eventfold.events.event import ACTIONS, OBSERVATIONS, InvalidEvent
 from tests.logs import LintAction, event_logs, json_values, wire_events
 
-OPENHANDS_ACTIONS = """
-    message system run run_ipython read write edit browse browse_interactive delegate think finish
-    reject recall call_tool_mcp task_tracking condensation condensation_request null
-    change_agent_state loop_recovery
-""".split()
-OPENHANDS_OBSERVATIONS = """
-    run run_ipython read write edit browse delegate think error success null recall user_rejected
-    condense mcp download task_tracking agent_state_changed loop_detection
-""".split()
+OPENHANDS_ACTIONS = [
+    "message",
+    "system",
+    "run",
+    "run_ipython",
+    "read",
+    "write",
+    "edit",
+    "browse",
+    "browse_interactive",
+    "delegate",
+    "think",
+    "finish",
+    "reject",
+    "recall",
+    "call_tool_mcp",
+    "task_tracking",
+    "condensation",
+    "condensation_request",
+    "null",
+    "change_agent_state",
+    "loop_recovery",
+]
+OPENHANDS_OBSERVATIONS = [
+    "run",
+    "run_ipython",
+    "read",
+    "write",
+    "edit",
+    "browse",
+    "delegate",
+    "think",
+    "error",
+    "success",
+    "null",
+    "recall",
+    "user_rejected",
+    "condense",
+    "mcp",
+    "download",
+    "task_tracking",
+    "agent_state_changed",
+    "loop_detection",
+]
 
 METADATA = {
     "function_name": "execute_bash",

@@ -296,8 +296,9 @@ def _numbered(text: str, first: int, last: int) -> str:
 class Page(HTMLParser):
     """A web page as text; its links are numbered: ``[0] Home [1] Stations``."""
 
-    BREAKS: Final = {"h1", "h2", "h3", "li", "p", "pre", "table", "tr", "ul"}
-    MARKS: Final = {"h1": "# ", "h2": "## ", "h3": "### ", "li": "- ", "td": "| ", "th": "| "}
+    BLOCKS: Final = {"h1", "h2", "p", "pre", "table", "title", "ul"}
+    LINES: Final = {"li", "tr"}
+    MARKS: Final = {"h1": "# ", "h2": "## ", "li": "- ", "td": "| ", "th": "| "}
 
     def __init__(self, url: str) -> None:
         super().__init__()
@@ -308,12 +309,15 @@ class Page(HTMLParser):
         self._verbatim = False
 
     def text(self) -> str:
-        return re.sub(r" *\n\s*\n", "\n\n", "".join(self._parts)).strip()
+        text = re.sub(r"[ \t]+\n", "\n", "".join(self._parts))
+        return re.sub(r"\n\n+", "\n\n", text).strip()
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self._skipped = tag == "style"
         self._verbatim = self._verbatim or tag == "pre"
-        self._parts.append(("\n" if tag in self.BREAKS else "") + self.MARKS.get(tag, ""))
+        if tag in self.BLOCKS or tag in self.LINES:
+            self._parts.append("\n")
+        self._parts.append(self.MARKS.get(tag, ""))
         if tag == "a":
             self._parts.append(f"[{len(self.links)}] ")
             self.links.append(dict(attrs).get("href") or "")
@@ -321,7 +325,7 @@ class Page(HTMLParser):
     def handle_endtag(self, tag: str) -> None:
         self._skipped = False
         self._verbatim = self._verbatim and tag != "pre"
-        if tag in self.BREAKS:
+        if tag in self.BLOCKS:
             self._parts.append("\n")
 
     def handle_data(self, data: str) -> None:

@@ -1,0 +1,221 @@
+"""Condensers from configuration, and the errors that a mistake gets."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from pathlib import Path
+from typing import Any, Literal
+
+import pytest
+
+from eventfold.condensers import (
+    BrowserOutputCondenser,
+    BrowserOutputCondenserConfig,
+    Condenser,
+    CondenserConfig,
+    CondenserPipeline,
+    ConversationWindowCondenser,
+    LLMSummarizingCondenser,
+    NoOpCondenser,
+    condenser_from_config,
+    register_condenser,
+)
+from eventfold.condensers.config import InvalidConfig, Parts, presets
+from eventfold.condensers.extractive import ExtractiveModel
+from eventfold.condensers.summarizing import LLMSummary
+
+PIPELINE: dict[str, Any] = {
+    "type": "pipeline",
+    "condensers": [
+        {"type": "conversation_window"},
+        {"type": "browser_output_masking", "attention_window": 3},
+        {"type": "llm", "llm_config": {"model": "extractive"}, "max_size": 40, "keep_first": 2},
+    ],
+}
+
+TOML = """
+[condenser]
+type = "pipeline"
+
+[[condenser.condensers]]
+type = "conversation_window"
+
+[[condenser.condensers]]
+type = "browser_output_masking"
+attention_window = 3
+
+[[condenser.condensers]]
+type = "llm"
+max_size = 40
+keep_first = 2
+llm_config = { model = "extractive" }
+"""
+
+YAML = """
+type: pipeline
+condensers:
+  - type: conversation_window
+  - {type: browser_output_masking, attention_window: 3}
+  - {type: llm, max_size: 40, keep_first: 2, llm_config: {model: extractive}}
+"""
+
+
+def check_pipeline(condenser: Condenser) -> None:
+    assert isinstance(condenser, CondenserPipeline)
+    window, browser, summarizing = condenser.condensers
+    assert isinstance(window, ConversationWindowCondenser)
+    assert isinstance(browser, BrowserOutputCondenser)
+    assert browser.attention_window == 3
+    assert isinstance(summarizing, LLMSummarizingCondenser)
+    assert (summarizing.max_size, summarizing.keep_first) == (40, 2)
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [("c.toml", TOML), ("c.yaml", YAML), ("c.yml", YAML), ("c.json", json.dumps(PIPELINE))],
+)
+def test_a_file_builds_what_it_says(tmp_path: Path, name: str, text: str) -> None:
+    path = tmp_path / name
+    path.write_text(text, encoding="utf-8")
+    check_pipeline(condenser_from_config(path))
+    check_pipeline(condenser_from_config(str(path)))
+
+
+def test_a_mapping_builds_what_it_says_and_is_not_changed() -> None:
+    before = json.dumps(PIPELINE)
+    check_pipeline(condenser_from_config(PIPELINE))
+    assert json.dumps(PIPELINE) == before
+
+
+def test_a_config_object_builds_its_condenser() -> None:
+    condenser = condenser_from_config(BrowserOutputCondenserConfig(attention_window=7))
+    assert isinstance(condenser, BrowserOutputCondenser)
+    assert condenser.attention_window == 7
+
+
+def test_openhands_default_is_window_then_two_pages_then_a_summary() -> None:
+    condenser = condenser_from_config("openhands-v0")
+    assert isinstance(condenser, CondenserPipeline)
+    window, browser, summarizing = condenser.condensers
+    assert isinstance(window, ConversationWindowCondenser)
+    assert isinstance(browser, BrowserOutputCondenser)
+    assert browser.attention_window == 2
+    assert isinstance(summarizing, LLMSummarizingCondenser)
+    assert (summarizing.max_size, summarizing.keep_first) == (120, 4)
+
+
+@pytest.mark.parametrize("name", sorted(presets()))
+def test_every_preset_builds(name: str) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert isinstance(condenser_from_config(name), Condenser)
+
+
+def test_a_given_model_is_used_before_the_configured_one() -> None:
+    model = ExtractiveModel()
+    condenser = condenser_from_config({"type": "llm"}, llm=model)
+    assert isinstance(condenser, LLMSummarizingCondenser)
+    assert isinstance(condenser.stand_in, LLMSummary)
+    assert condenser.stand_in.llm is model
+
+
+@pytest.mark.parametrize(
+    ("config", "said"),
+    [
+        ({"type": "browser_output_masking", "atention_window": 1}, ["'atention_window'"]),
+        ({"type": "browser_output_masking", "atention_window": 1}, ["attention_window, type"]),
+        ({"type": "browser_output_masking", "attention_window": -1}, ["attention_window", "-1"]),
+        ({"type": "llm", "max_size": 0, "llm_config": {}}, ["max_size", "0"]),
+        ({"type": "llm", "max_size": 10, "keep_first": 6}, ["keep_first", "5", "6"]),
+        ({"type": "llm"}, ["llm_config", "extractive"]),
+        ({"type": "pipeline"}, ["condensers"]),
+        ({"type": "pipeline", "condensers": [{"type": "nop"}]}, ["condensers.0", "'nop'", "noop"]),
+        ({"type": "nop"}, ["'nop'", "browser_output_masking, conversation_window, llm, noop"]),
+        ({}, ["type", "missing"]),
+        ("no-such-preset", ["'no-such-preset'", "conversation_window", "openhands-v0", ".toml"]),
+        (3, ["table", "3"]),
+    ],
+)
+def test_a_mistake_is_named(config: Any, said: list[str]) -> None:
+    with pytest.raises(InvalidConfig) as caught:
+        condenser_from_config(config)
+    for part in said:
+        assert part in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "said"),
+    [
+        ("c.toml", "type = ", "no valid toml"),
+        ("c.json", "{", "no valid json"),
+        ("c.yaml", "a: [", "no valid yaml"),
+        ("c.toml", '[condenser]\ntype = "noop"\nwindow = 3', "unknown key 'window'"),
+        ("c.json", "[1]", "is a table"),
+    ],
+)
+def test_a_mistake_in_a_file_is_named_with_the_file(
+    tmp_path: Path, name: str, text: str, said: str
+) -> None:
+    path = tmp_path / name
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(InvalidConfig) as caught:
+        condenser_from_config(path)
+    assert said in str(caught.value)
+    assert str(path) in str(caught.value)
+
+
+def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(InvalidConfig, match="nowhere.toml"):
+        condenser_from_config(tmp_path / "nowhere.toml")
+
+
+def test_a_config_of_ones_own_is_found_by_its_type() -> None:
+    @register_condenser
+    class NothingConfig(CondenserConfig):
+        type: Literal["nothing_of_mine"] = "nothing_of_mine"
+        answer: int = 42
+
+        def build(self, parts: Parts) -> Condenser:
+            return NoOpCondenser()
+
+    assert isinstance(condenser_from_config({"type": "nothing_of_mine"}), NoOpCondenser)
+    assert isinstance(condenser_from_config("nothing_of_mine"), NoOpCondenser)
+    with pytest.raises(InvalidConfig, match="answer"):
+        condenser_from_config({"type": "nothing_of_mine", "answer": "x"})
+
+    with pytest.raises(InvalidConfig, match="taken"):
+
+        @register_condenser
+        class OtherConfig(CondenserConfig):
+            type: Literal["noop"] = "noop"
+
+    with pytest.raises(InvalidConfig, match="needs a field"):
+
+        @register_condenser
+        class NoType(CondenserConfig):
+            size: int = 3
+
+
+def test_a_pipeline_in_which_nobody_answers_requests_says_so() -> None:
+    with pytest.warns(UserWarning, match="no condenser of this pipeline can answer"):
+        CondenserPipeline(NoOpCondenser(), BrowserOutputCondenser(2))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        CondenserPipeline(NoOpCondenser(), ConversationWindowCondenser())
+
+
+def test_configurations_survive_json() -> None:
+    condenser = {
+        **PIPELINE,
+        "condensers": [
+            {"type": "browser_output_masking", "attention_window": 2},
+            *PIPELINE["condensers"],
+        ],
+    }
+    from eventfold.condensers import CondenserPipelineConfig
+
+    config = CondenserPipelineConfig.model_validate(condenser)
+    again = CondenserPipelineConfig.model_validate_json(config.model_dump_json())
+    assert again == config
+    assert again.condensers[0] == BrowserOutputCondenserConfig(attention_window=2)
