@@ -187,29 +187,30 @@ def comparison_table(summaries: Iterable[Summary]) -> str:
     )
 
 
-_NUMBERS = 130  # characters that the numbers of a replay take
+_LEAST_WIDTH = 120  # characters: below it numbers would be cut
 _LEFT = frozenset({"run", "condenser", "kind", "turn", "source", "is", "text"})
 
 
-def _table(columns: Sequence[str], rows: Iterable[Sequence[object]], wide: str = "") -> str:
-    """A plain table: numbers to the right, the column ``wide`` in several lines where it must be.
-
-    Only a terminal limits its width, and not so much that numbers would be cut.
-    """
+def _table(columns: Sequence[str], rows: Iterable[Sequence[object]], wide: str = "text") -> str:
+    """A plain table. On a terminal that is too narrow the column ``wide`` gives way: ``text`` is
+    cut, others take several lines. All else is never cut."""
     table = Table(box=None, pad_edge=False)
     for column in columns:
         table.add_column(
             column,
             justify="left" if column in _LEFT else "right",
             no_wrap=column != wide,
-            overflow="fold" if column == wide else "ellipsis",
+            overflow="fold",
             min_width=10 if column == wide else None,
         )
     for row in rows:
-        table.add_row(*(Text(_cell(value)) for value in row))
+        cells = [Text(_cell(value), overflow="fold") for value in row]
+        if columns[-1] == "text":
+            cells[-1] = Text(_cell(row[-1]), no_wrap=True, overflow="ellipsis")
+        table.add_row(*cells)
     on_terminal = sys.stdout.isatty()
     console = Console(force_terminal=on_terminal)
-    console.width = max(console.width, _NUMBERS if wide else 0) if on_terminal else 100_000
+    console.width = max(console.width, _LEAST_WIDTH) if on_terminal else 100_000
     with console.capture() as captured:
         console.print(table)
     return "\n".join(line.rstrip() for line in captured.get().splitlines())

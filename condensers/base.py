@@ -11,7 +11,7 @@ from collections.abc import Collection, Sequence
 from typing import Any, Protocol
 
 from ..events.condensation import CondensationAction
-from ..events.event import EventfoldError, EventSource
+from ..events.event import EventfoldError, EventSource, InvalidArgument
 from ..memory.conversation_memory import ConversationMemory, NothingToSend
 from ..memory.state import State
 from ..memory.tokens import Budget, TokenCounter
@@ -127,6 +127,10 @@ class RollingCondenser(Condenser):
         minimum_progress: float = 0.1,
         fallback: Condenser | None = None,
     ) -> None:
+        if not 0 <= minimum_progress <= 1:
+            raise InvalidArgument(
+                f"minimum_progress is a fraction, from 0 to 1; found {minimum_progress}"
+            )
         super().__init__()
         self.when = when
         self.which = which
@@ -300,8 +304,8 @@ def forgettable(
 ) -> list[Turn]:
     """The turns that may be forgotten, oldest first: all but the protected ones and the summary.
 
-    With a budget the newest LLM response stays, too: an agent that does not see what it has just done
-    does it again, while a result that is too large can be shortened.
+    With a budget the newest LLM response stays, too: an agent that does not see what it has just
+    done does it again, while a result that is too large can be shortened.
     """
     turns = view.turns
     kept = protected(turns, view.newest_response, view.task, keep_first)

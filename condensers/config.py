@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
@@ -86,7 +86,7 @@ def _parsed(value: Any) -> Any:
         raise ValueError(f"a condenser's configuration is a table with a type, found {value!r:.80}")
     types = _types()
     kind = value.get("type")
-    if kind not in types:
+    if not isinstance(kind, str) or kind not in types:
         found = "it is missing" if kind is None else f"found {kind!r}"
         raise ValueError(f"type is one of {', '.join(sorted(types))}; {found}")
     return types[kind].model_validate(dict(value))
@@ -144,7 +144,7 @@ def condenser_from_config(
     try:
         parsed: CondenserConfig = _parsed(config)
     except ValidationError as error:
-        raise InvalidConfig(where + _explain(error)) from error
+        raise InvalidConfig(where + _explain(error, config)) from error
     except ValueError as error:
         raise InvalidConfig(f"{where}{error}") from error
     return parsed.build(Parts(llm))
@@ -187,20 +187,29 @@ def _load(suffix: str, text: str) -> Any:
         raise ValueError(str(error)) from error
 
 
-def _explain(error: ValidationError) -> str:
-    allowed = ", ".join(
-        sorted(
-            next(
-                (c.model_fields for c in _types().values() if c.__name__ == error.title),
-                {"type": None},
-            )
-        )
-    )
+def _explain(error: ValidationError, config: Any) -> str:
+    """What is wrong, by key. A table is never shown: it may hold an API key."""
     problems = []
     for found in error.errors(include_url=False):
-        key = ".".join(str(part) for part in found["loc"]) or "type"
+        key = ".".join(str(part) for part in found["loc"])
+        said = found["msg"].removeprefix("Value error, ")
         if found["type"] == "extra_forbidden":
-            problems.append(f"unknown key {key!r}; the keys are: {allowed}")
+            keys = sorted(_keys(config, found["loc"][:-1]))
+            problems.append(
+                f"unknown key {key!r}" + (f"; the keys are: {', '.join(keys)}" if keys else "")
+            )
+        elif isinstance(found["input"], Mapping):
+            problems.append(f"{key}: {said}" if key else said)
         else:
-            problems.append(f"{key}: {found['msg']}, found {found['input']!r:.80}")
+            problems.append(f"{key}: {said}, found {found['input']!r:.80}")
     return "; ".join(problems)
+
+
+def _keys(config: Any, place: tuple[int | str, ...]) -> Collection[str]:
+    """The keys that a condenser's configuration at this place of a larger one may have."""
+    try:
+        for part in place:
+            config = config[part]
+        return _types()[config["type"]].model_fields
+    except (KeyError, IndexError, TypeError):  # a table in it that configures something else
+        return ()

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
+from dataclasses import replace
 from typing import TypeAlias
 
 from ..events.condensation import CondensationAction, CondensationRequestAction
@@ -33,8 +34,9 @@ class AgentContext:
     ... messages = context.messages()  # instead of the list that grew without end
 
     ``budget`` is the model's window: with it every prompt fits, or :class:`CannotCondense` says why
-    none can. ``max_message_chars`` limits each observation (with a budget, 2 characters for each
-    token that is available, if nothing is given); ``vision`` says whether images are sent.
+    none can. ``tools`` are the tool definitions that are sent beside the messages; they count.
+    ``max_message_chars`` limits each observation (with a budget, 2 characters for each token that
+    is available, if nothing is given); ``vision`` says whether images are sent.
     """
 
     def __init__(
@@ -42,6 +44,7 @@ class AgentContext:
         stream: EventStream,
         condenser: Condenser,
         memory: ConversationMemory | None = None,
+        tools: Sequence[ChatDict] = (),
         budget: Budget | None = None,
         *,
         max_message_chars: int | None = None,
@@ -54,7 +57,7 @@ class AgentContext:
         self.stream = stream
         self.condenser = condenser
         self.memory = memory if memory is not None else ConversationMemory()
-        self.budget = budget
+        self.budget = budget if budget is None or not tools else replace(budget, tools=tools)
         self.vision = vision
         self.state = State(stream)
         self.condensed: View = self.state.view
@@ -62,8 +65,8 @@ class AgentContext:
         self.condensations: list[CondensationAction] = []
         """What the newest step condensed."""
         self._limit = max_message_chars
-        if max_message_chars is None and budget is not None:
-            self._limit = max(_SHORTEST_RESULT, 2 * budget.available)
+        if max_message_chars is None and self.budget is not None:
+            self._limit = max(_SHORTEST_RESULT, 2 * self.budget.available)
 
     def messages(self) -> list[ChatDict]:
         """The messages to send now, as OpenAI/litellm chat dicts.

@@ -9,18 +9,19 @@ __all__ = ["is_context_overflow"]
 _OVERFLOW = re.compile(
     r"""
       prompt\ is\ too\ long
-    | input\ length\ and\ .?max_tokens.?\ exceed
-    | maximum\ context\ length
+    | input\ is\ too\ long\ for\ (?:the\ )?requested\ model
+    | (?:maximum|max)\ (?:context|prompt)\ length
     | context[ _]length[ _](?:is\ )?exceeded
-    | exceeds?\ the\ (?:model's\ )?(?:maximum\ )?context\ (?:window|length)
-    | exceeds\ the\ available\ context\ size
+    | exceed(?:s|ed)?\ (?:the\ |your\ )?(?:model'?s\ )?context\ (?:window|length|limit|size)
+    | exceed(?:s|ed)?\ the\ available\ context\ size
     | longer\ than\ the\ model'?s\ (?:maximum\ )?context\ length
-    | too\ large\ for\ model\ with\ \d+\ maximum\ context\ length
+    | exceed(?:s|ed)?\ (?:the\ )?model\ token\ limit
     | input\ tokens\ exceed\ the\ configured\ limit
     | input\ token\ count\ .*exceeds\ the\ maximum
-    | reduce\ the\ length\ of\ (?:the\ messages|either\ one|the\ prompt|your\ prompt)
+    | .inputs.\ tokens\ \+\ .max_new_tokens.\ must\ be
+    | reduce\ the\ length\ of\ (?:the\ messages|either\ one|(?:the\ |your\ )(?:input\ )?prompt)
     | request\ too\ large.*context
-    | context[ ]?window[ ]?exceeded
+    | context[ ]?window[ ]?exceed(?:ed|s)
     """,
     re.IGNORECASE | re.VERBOSE | re.DOTALL,
 )
@@ -30,13 +31,18 @@ _SOMETHING_ELSE = re.compile(
     r"tokens per (?:minute|min|day)|\bTPM\b|rate.?limit|quota|minimum .*cach", re.IGNORECASE
 )
 
-# Refusals that state the input, the reserved output, and the limit: in this order, or
-# "limit ... requested ... (input in the messages, output in the completion)".
-_SUM = re.compile(r"(\d[\d,]*)\s*\+\s*(\d[\d,]*)\s*>\s*(\d[\d,]*)")
+# Refusals that state the limit, the input, and the reserved output, in one of these forms:
+# "7900 + 131072 > 131072"
+_SUM = re.compile(r"(?P<input>\d[\d,]*)\s*\+\s*\d[\d,]*\s*>\s*(?P<limit>\d[\d,]*)")
+# "maximum context length is 131072 tokens ... (7900 in the messages, 131072 in the completion)"
 _SHARES = re.compile(
-    r"maximum context length is (?P<limit>\d[\d,]*).*?(?P<input>\d[\d,]*)"
+    r"maximum context length (?:is|of) (?P<limit>\d[\d,]*).*?(?P<input>\d[\d,]*)"
     r"(?: input tokens|(?: tokens)? (?:in|from|of) (?:the |your )?(?:messages|prompt|input|text))",
     re.IGNORECASE | re.DOTALL,
+)
+# "must be <= 131072. Given: 7900 `inputs` tokens and 131072 `max_new_tokens`"
+_GIVEN = re.compile(
+    r"must be <= (?P<limit>\d[\d,]*).*?Given: (?P<input>\d[\d,]*) .inputs. tokens", re.DOTALL
 )
 
 
@@ -57,13 +63,10 @@ def is_context_overflow(error: BaseException | str) -> bool:
 
 
 def _has_small_input(text: str) -> bool:
-    if found := _SUM.search(text):
-        given, limit = _number(found[1]), _number(found[3])
-    elif found := _SHARES.search(text):
-        given, limit = _number(found["input"]), _number(found["limit"])
-    else:
-        return False
-    return given <= limit // 2
+    for form in (_SUM, _SHARES, _GIVEN):
+        if found := form.search(text):
+            return _number(found["input"]) <= _number(found["limit"]) // 2
+    return False
 
 
 def _number(digits: str) -> int:

@@ -43,6 +43,8 @@ class LLMSummary:
     The model is given the full content of the forgotten turns, arguments and results, and the whole
     previous summary. What exceeds ``max_input_tokens`` is given in several calls, each of which
     carries the summary on; nothing is left out. The answer may have ``max_output_tokens``.
+
+    Raises :class:`InvalidArgument` for limits below 1.
     """
 
     def __init__(
@@ -53,6 +55,12 @@ class LLMSummary:
         max_input_tokens: int = 60_000,
         max_output_tokens: int | None = None,
     ) -> None:
+        for name, limit in (
+            ("max_input_tokens", max_input_tokens),
+            ("max_output_tokens", max_output_tokens),
+        ):
+            if limit is not None and limit < 1:
+                raise InvalidArgument(f"{name} is a number of tokens, 1 or more; found {limit}")
         self.llm = llm
         self.instructions = instructions
         self.max_input_tokens = max_input_tokens
@@ -60,7 +68,9 @@ class LLMSummary:
         self._counter = TokenCounter(exact=False)
 
     def summarize(self, forgotten: Sequence[Turn], previous: str | None) -> str:
-        for part in self._parts(forgotten):
+        blocks = self._blocks(forgotten)
+        while blocks:
+            part = self._first_part(blocks, previous)
             try:
                 reply = self.llm.completion(
                     self._request(part, previous), max_output_tokens=self.max_output_tokens
@@ -68,10 +78,13 @@ class LLMSummary:
             except Exception as error:
                 raise SummaryFailed(f"the model failed: {error!r}") from error
             previous = _checked(reply)
+            del blocks[: len(part)]
         return _made(previous)
 
     async def asummarize(self, forgotten: Sequence[Turn], previous: str | None) -> str:
-        for part in self._parts(forgotten):
+        blocks = self._blocks(forgotten)
+        while blocks:
+            part = self._first_part(blocks, previous)
             try:
                 reply = await self.llm.acompletion(
                     self._request(part, previous), max_output_tokens=self.max_output_tokens
@@ -79,24 +92,26 @@ class LLMSummary:
             except Exception as error:
                 raise SummaryFailed(f"the model failed: {error!r}") from error
             previous = _checked(reply)
+            del blocks[: len(part)]
         return _made(previous)
 
-    def _parts(self, forgotten: Sequence[Turn]) -> Iterator[list[_Block]]:
-        """The events in portions that fit into a call together with a previous summary."""
-        room = max(500, self.max_input_tokens // 2)
-        part: list[_Block] = []
-        used = 0
-        for block in _blocks(forgotten, longest=room):
-            tokens = self._counter.count([{"role": "user", "content": block[1]}])
-            if part and used + tokens > room:
-                yield part
-                part, used = [], 0
-            part.append(block)
-            used += tokens
-        if part:
-            yield part
+    def _blocks(self, forgotten: Sequence[Turn]) -> list[_Block]:
+        """Each event's full text, in blocks of which several fit into one call."""
+        return list(_blocks(forgotten, longest=max(200, self.max_input_tokens // 2)))
 
-    def _request(self, part: list[_Block], previous: str | None) -> list[ChatDict]:
+    def _first_part(self, blocks: Sequence[_Block], previous: str | None) -> list[_Block]:
+        """As many of the blocks as fit into a call together with the previous summary; at least
+        one."""
+        used = self._counter.count(self._request([], previous))
+        part: list[_Block] = []
+        for block in blocks:
+            used += self._counter.count([{"role": "user", "content": _fenced([block])}])
+            if part and used > self.max_input_tokens:
+                break
+            part.append(block)
+        return part
+
+    def _request(self, part: Sequence[_Block], previous: str | None) -> list[ChatDict]:
         blocks = [("previous summary", previous)] if previous is not None else []
         record = _fenced([*blocks, *part])
         return [
@@ -256,7 +271,8 @@ class LLMSummarizingCondenserConfig(CondenserConfig):
 def _model(llm_config: dict[str, Any] | None) -> ChatModel:
     if llm_config == {"model": "extractive"}:
         return ExtractiveModel()
+    model = None if llm_config is None else llm_config.get("model")  # not the rest: an API key
     raise InvalidConfig(
-        f"llm_config {llm_config!r} names no language model that this version can call; give one "
-        'to condenser_from_config(..., llm=...), or use {model: "extractive"}, which needs none'
+        f"llm_config names no language model that this version can call (model: {model!r}); give "
+        'one to condenser_from_config(..., llm=...), or use {model: "extractive"}, which needs none'
     )

@@ -32,10 +32,9 @@ def storable(event: Event) -> Event:
             clean = _visible_all(value)
             if clean is not value:
                 changes[name] = clean
-    if changes:
-        event = event.replace(**changes)
-    if event.wire is not None and (wire := _visible_wire(event.wire)) is not event.wire:
-        event = event.replace(wire=wire)
+    wire = None if event.wire is None else _visible_wire(event.wire)
+    if changes or wire is not event.wire:
+        return event.replace(**changes, wire=wire)
     return event
 
 

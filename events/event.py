@@ -114,22 +114,29 @@ class Wire:
     rest: Mapping[str, Any]
     payload_rest: Mapping[str, Any]
 
-    def without(self, changed: Mapping[str, Any], payload_fields: tuple[str, ...]) -> Wire:
-        """The same, for an event of which some fields were changed: their new values are
-        written."""
-        payload = [name for name in changed if name in payload_fields]
-        top = [name for name in changed if name not in payload_fields]
+    def without(self, changed: Mapping[str, Any], of: Event) -> Wire:
+        """The same, for a copy of the event ``of`` in which some fields were changed: their new
+        values are written, under the names that were recorded."""
+        names = of.wire_aliases
+        payload = [name for name in changed if name in of.payload_fields]
+        top = [name for name in changed if name not in of.payload_fields]
         keys, payload_keys = self.keys, self.payload_keys
         if payload_keys is None:
             top += payload
         else:
-            payload_keys += tuple(name for name in payload if name not in payload_keys)
-        keys += tuple(name for name in top if name not in keys)
+            written = {names.get(key, key) for key in payload_keys}
+            payload_keys += tuple(name for name in payload if name not in written)
+        written = {names.get(key, key) for key in keys}
+        keys += tuple(name for name in top if name not in written)
         return Wire(
             keys,
             payload_keys,
-            {key: value for key, value in self.rest.items() if key not in changed},
-            {key: value for key, value in self.payload_rest.items() if key not in changed},
+            {key: value for key, value in self.rest.items() if names.get(key, key) not in changed},
+            {
+                key: value
+                for key, value in self.payload_rest.items()
+                if names.get(key, key) not in changed
+            },
         )
 
 
@@ -162,7 +169,7 @@ class Event:
     def replace(self, **changes: Any) -> Self:
         """A copy with some fields changed. The values are taken as valid; they are not checked."""
         if self.wire is not None and "wire" not in changes:
-            changes["wire"] = self.wire.without(changes, self.payload_fields)
+            changes["wire"] = self.wire.without(changes, self)
         clone = object.__new__(type(self))
         for name in field_names(type(self)):
             value = changes[name] if name in changes else getattr(self, name)

@@ -197,11 +197,13 @@ def _read(
         name, reader = known
         if name == "wire":  # the kind and the payload, which are read on their own
             continue
-        if name in into:  # said under its old name too: the first one counts
-            rest[key] = own_json(value)
-            continue
-        if value is None and reader is not _read_nullable:  # as if absent, but written as null
+        if value is None:  # as if absent, unless the field can be None; written back as null
             rest[key] = None
+            if reader is _read_nullable:
+                into.setdefault(name, None)
+            continue
+        if into.get(name) is not None:  # said under its old name too: the first one counts
+            rest[key] = own_json(value)
             continue
         into[name], exact = reader(value)
         if not exact:

@@ -3,18 +3,18 @@
     python examples/record_samples.py                    # all of them, into examples/trajectories
     python examples/record_samples.py fix-slugs --out .  # one, elsewhere
 
-``samples/<name>.yaml`` is the script of one run: the task, the files and web pages that are there at
-the start, and what the "model" decides, step by step. Each decision is carried out in a temporary
-folder (bash, python3, git, a web server on the loopback interface), and what was asked and what
-really came back goes through an :class:`EventStream`. Only the model is made up.
+``samples/<name>.yaml`` is the script of one run: the task, the files and web pages that are there
+at the start, and what the "model" decides, step by step. Each decision is carried out in a
+temporary folder (bash, python3, git, a web server on the loopback interface). What was asked and
+what really came back goes through an :class:`EventStream`. Only the model is made up.
 
 A run is the same, byte for byte, each time it is recorded with Python 3.11 to 3.13, because
 
-* the clock is made up: a response takes 8 seconds, a result 2, a user 30 (git sees that time, too);
-* commands see an empty environment, UTC and the C locale; python3 has only its standard library and
-  leaves the carets out of its tracebacks;
-* outputs are rewritten in one place (``Sandbox._shown``): the temporary folder is ``/workspace``, the
-  web server ``http://localhost:8000``, and unittest takes 0.001 seconds;
+* the clock is made up: a response takes 8 seconds, a result 2, a user 30; git sees that time, too;
+* commands see an empty environment, UTC and the C locale, and a python3 that has only its standard
+  library and leaves the carets out of its tracebacks;
+* outputs are rewritten in one place (``Sandbox._shown``): the temporary folder is ``/workspace``,
+  the web server ``http://localhost:8000``, and unittest takes 0.001 seconds;
 * ids are hashes of names and numbers, and token usage is an estimate: 4 characters are a token.
 """
 
@@ -24,7 +24,7 @@ import argparse
 import hashlib
 import json
 from collections.abc import Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final
 
@@ -48,7 +48,6 @@ from eventfold.events import (
     FileReadAction,
     IPythonRunCellAction,
     IPythonRunCellObservation,
-    MCPAction,
     MessageAction,
     ModelResponse,
     Observation,
@@ -92,7 +91,7 @@ class Response(_Data):
     one_by_one: bool = False
     """A call is logged only when the one before it has its result, as OpenHands does it."""
     expect: str | None = None
-    """What must be in the results, since the next decision builds on it. Needed where a call fails."""
+    """What must be in the results, since the next decision builds on it; needed if a call fails."""
 
 
 class Script(_Data):
@@ -282,7 +281,9 @@ def to_action(tool: str, arguments: dict[str, Any], thought: str) -> Action:
             return IPythonRunCellAction(code=code, thought=thought)
         case "str_replace_editor", {"command": "view", "path": path, **rest}:
             lines = rest.get("view_range")
-            return FileReadAction(path=path, view_range=lines, impl_source="oh_aci", thought=thought)
+            return FileReadAction(
+                path=path, view_range=lines, impl_source="oh_aci", thought=thought
+            )
         case "str_replace_editor", _:
             return FileEditAction(**arguments, thought=thought)
         case "browser", {"code": code}:
@@ -293,7 +294,7 @@ def to_action(tool: str, arguments: dict[str, Any], thought: str) -> Action:
             return TaskTrackingAction(**arguments, thought=thought)
         case "finish", {"message": message}:
             return AgentFinishAction(final_thought=message, thought=thought)
-    return MCPAction(name=tool, arguments=arguments, thought=thought)
+    raise ValueError(f"no tool {tool!r} that takes {', '.join(arguments)}; see agent.yaml")
 
 
 def _digest(*parts: object) -> str:

@@ -51,7 +51,7 @@ class ConversationMemory:
 
     def __init__(self, profile: str = "portable", *, prompt_caching: bool = False) -> None:
         if profile not in PROFILES:
-            raise UnknownProfile(profile)
+            raise UnknownProfile(f"unknown profile {profile!r}; there are: {', '.join(PROFILES)}")
         self.profile = profile
         self.prompt_caching = prompt_caching
         self._said: dict[Turn, _Said] = {}

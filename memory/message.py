@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, TypeAlias
 
@@ -57,9 +57,9 @@ class Message:
 
     ``content`` may be given as text. ``thinking`` holds thinking blocks and the like, and
     ``provider_fields`` other fields of the response, as the provider sent them. With
-    ``cache_marker``
-    the provider is asked to cache the prompt up to here; with ``as_parts`` a single text is sent
-    as a list of one part, so that a marker which comes or goes changes nothing else.
+    ``cache_marker`` the provider is asked to cache the prompt up to here; with ``as_parts`` a
+    single
+    text is sent as a list of one part, so that a marker which comes or goes changes nothing else.
 
     Raises :class:`InvalidArgument` for an unknown role.
     """
@@ -179,11 +179,20 @@ class Message:
             parts[-1]["cache_control"] = _CACHE_MARKER
         return parts
 
-    def __add__(self, other: Message | list[Message]) -> list[Message]:
-        return [self, *(other if isinstance(other, list) else [other])]
+    def counted(self, key: object, count: Callable[[ChatDict], int]) -> int:
+        """``count`` of the dict that is sent, made once for each ``key`` and remembered."""
+        found = self._counts.get(key)
+        if found is None:
+            found = self._counts[key] = count(self.to_dict())
+        return found
 
-    def __radd__(self, other: list[Message]) -> list[Message]:
-        return [*other, self]
+    def __add__(self, other: object) -> list[Message]:
+        if isinstance(other, Message):
+            return [self, other]
+        return [self, *other] if isinstance(other, list) else NotImplemented
+
+    def __radd__(self, other: object) -> list[Message]:
+        return [*other, self] if isinstance(other, list) else NotImplemented
 
     def __hash__(self) -> int:
         return hash((self.role, self.content, self.tool_call_id))

@@ -68,9 +68,10 @@ def cut(text: str, limit: int | None) -> str:
         return text
     if limit < 60:
         return "[cut]" if limit >= 5 else "…"
-    note = f"\n[... {len(text) - limit} characters left out ...]\n"
-    # The note's own length is left out, too: count it in, which can make it one digit longer.
-    note = f"\n[... {len(text) - limit + len(note)} characters left out ...]\n"
+    note, left_out = "", 0
+    while left_out != len(text) - limit + len(note):  # the note takes the place of text, too
+        left_out = len(text) - limit + len(note)
+        note = f"\n[... {left_out} characters left out ...]\n"
     kept = limit - len(note)
     head = kept - kept // 2
     return text[:head] + note + text[len(text) - kept // 2 :]

@@ -15,7 +15,7 @@ from itertools import pairwise
 from types import MappingProxyType
 from typing import Any
 
-from ..events.event import EventfoldError
+from ..events.event import InvalidArgument
 from .images import image_problem, image_reference, is_image
 
 __all__ = ["PROFILES", "RULES", "UnknownProfile", "Violation", "check_messages"]
@@ -35,7 +35,7 @@ class Violation:
         return f"{self.rule}{place}: {self.problem}"
 
 
-class UnknownProfile(EventfoldError, ValueError):
+class UnknownProfile(InvalidArgument):
     """A provider profile was asked for that does not exist; the message names those that do."""
 
 

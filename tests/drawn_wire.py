@@ -56,7 +56,7 @@ def wire_events(draw: st.DrawFn) -> dict[str, Any]:
     tag, kind = draw(pick((*known, *known, ("", "unknown"), ("", "unknown"), ("", "any"))))
     if tag:
         return draw(_known(tag, kind))
-    return draw(_unknown_wire() if kind == "unknown" else json_objects())
+    return unregistered(draw(_unknown_wire() if kind == "unknown" else json_objects()))
 
 
 _FAMILIES: Mapping[str, Mapping[str, type[Event]]] = {
@@ -213,22 +213,25 @@ def _top() -> dict[str, st.SearchStrategy[Any]]:
 
 @functools.cache
 def _unknown_wire() -> st.SearchStrategy[dict[str, Any]]:
-    tag = pick(("action", "observation"))
     kind = pick(("teleport", "", "Run", 7, None, ["run"])) | texts()
-    return _shuffled(
-        st.builds(
-            lambda tag, kind, top: {tag: kind if kind != "run" else "walk", **top},
-            tag,
-            kind,
-            _fields(
-                {},
-                _top()
-                | {
-                    "tool_call_metadata": _metadata_wire() | _ODD,
-                    "args": json_values(),
-                    "extras": json_values(),
-                    "content": json_values(),
-                },
-            ),
-        )
+    optional = _top() | {
+        "tool_call_metadata": _metadata_wire() | _ODD,
+        "args": json_values(),
+        "extras": json_values(),
+        "content": json_values(),
+    }
+    tagged = st.builds(
+        lambda tag, kind, rest: {tag: kind, **rest},
+        pick(("action", "observation")),
+        kind,
+        _fields({}, optional),
     )
+    return _shuffled(tagged)
+
+
+def unregistered(data: dict[str, Any]) -> dict[str, Any]:
+    """The object with another tag, should text that was drawn happen to be the tag of a kind."""
+    return {
+        key: f"{value}?" if isinstance(value, str) and value in _FAMILIES.get(key, ()) else value
+        for key, value in data.items()
+    }

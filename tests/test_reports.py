@@ -713,6 +713,15 @@ def test_a_result_larger_than_the_window_is_shortened() -> None:
         "Please reduce the length of the messages or completion.",
         "tokens in the prompt and in the completion: reduce the length of either one",
         "Request too large: it is longer than the context of the model",
+        "Requested token count exceeds the model's maximum context length of 32768 tokens. You "
+        "requested a total of 48192 tokens: 40000 tokens from the input messages and 8192 tokens "
+        "for the completion.",
+        "This model's maximum context length is 8192 tokens, however you requested 9500 tokens "
+        "(9000 in your prompt; 500 for the completion).",
+        "Given: 40000 `inputs` tokens and 512 `max_new_tokens`; `inputs` tokens + `max_new_tokens` "
+        "must be <= 32768",
+        "Input is too long for requested model.",
+        "This model's maximum prompt length is 131072 but the request contains 537812 tokens.",
         "PROMPT IS TOO LONG",
     ],
 )
@@ -741,6 +750,11 @@ def test_an_overflow_is_known_by_each_providers_words(refusal: str) -> None:
         "input length and `max_tokens` exceed context limit: 7900 + 131072 > 131072",
         "`inputs` tokens + `max_new_tokens` must be <= 131072. Given: 7900 `inputs` tokens and "
         "131072 `max_new_tokens`",
+        "Requested token count exceeds the model's maximum context length of 131072 tokens. You "
+        "requested a total of 138972 tokens: 7900 tokens from the input messages and 131072 tokens "
+        "for the completion.",
+        "This model's maximum context length is 8192 tokens, however you requested 8692 tokens "
+        "(500 in your prompt; 8192 for the completion).",
     ],
 )
 def test_a_small_input_with_a_huge_output_is_no_overflow(refusal: str) -> None:
@@ -805,6 +819,16 @@ def test_many_tiny_events_fit_the_summarizers_window() -> None:
     outcome = LLMSummarizingCondenser(model, 100, max_input_tokens=1500).condense(asked(events))
     assert isinstance(outcome, Condensation)
     assert outcome.action.summary == "in short"
+
+
+def test_a_long_previous_summary_leaves_less_room_for_events() -> None:
+    """claude-code 26317, codex 11641: what one call says is part of the next call's input."""
+    events = log(S(), U(), [M(f"step {n} " + "abcd " * 88, label=f"{n}") for n in range(60)])
+    model = Model("done so far " * 200, window=6000)  # 2,400 characters
+    outcome = LLMSummarizingCondenser(model, 100, max_input_tokens=1500).condense(asked(events))
+    assert isinstance(outcome, Condensation)
+    assert outcome.action.summary == ("done so far " * 200).strip()
+    assert max(len(request) for request in model.requests) <= 6000
 
 
 def test_a_summarizer_that_refuses_everything_leaves_the_history_unchanged() -> None:

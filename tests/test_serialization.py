@@ -11,6 +11,7 @@ import pytest
 from hypothesis import example, given, strategies as st
 
 from eventfold.events import (
+    BrowserOutputObservation,
     CmdOutputObservation,
     CmdRunAction,
     CondensationAction,
@@ -24,6 +25,7 @@ from eventfold.events import (
     event_to_dict,
 )
 from eventfold.events.event import ACTIONS, OBSERVATIONS, InvalidEvent
+from tests.drawn_wire import unregistered
 from tests.logs import LintAction, event_logs, json_values, wire_events
 
 OPENHANDS_ACTIONS = [
@@ -218,11 +220,38 @@ def test_the_oldest_files_have_the_arguments_beside_the_name() -> None:
     assert (event.command, event.thought, event.id) == ("ls", "t", 1)
 
 
-def test_a_field_is_read_under_its_old_name() -> None:
-    data = {"action": "message", "args": {"content": "see", "images_urls": ["http://a/b.png"]}}
+@pytest.mark.parametrize(
+    "images",
+    [
+        {"images_urls": ["http://a/b.png"]},
+        {"image_urls": ["http://a/b.png"]},
+        {"image_urls": None, "images_urls": ["http://a/b.png"]},
+        {"images_urls": ["http://a/b.png"], "image_urls": None},
+        {"images_urls": ["http://a/b.png"], "image_urls": ["http://c/d.png"]},
+    ],
+)
+def test_a_field_is_read_under_its_old_name_too(images: dict[str, Any]) -> None:
+    data = {"action": "message", "args": {"content": "see", **images}}
     event = event_from_dict(data)
     assert isinstance(event, MessageAction)
     assert event.image_urls == ["http://a/b.png"]
+    assert exactly(event_to_dict(event)) == exactly(data)
+
+
+def test_a_null_is_a_value_where_a_field_can_be_none() -> None:
+    data = {"observation": "browse", "extras": {"screenshot": None, "url": None}}
+    event = event_from_dict(data)
+    assert isinstance(event, BrowserOutputObservation)
+    assert (event.screenshot, event.url) == (None, "")
+
+
+def test_a_changed_field_is_written_under_the_name_that_was_recorded() -> None:
+    images = {"images_urls": ["http://a/b.png"], "image_urls": None}
+    for names in (["images_urls"], ["image_urls"], ["images_urls", "image_urls"]):
+        args = {"content": "see"} | {name: images[name] for name in names}
+        event = event_from_dict({"action": "message", "args": args})
+        written = event_to_dict(event.replace(image_urls=["http://c/d.png"]))["args"]
+        assert written == {"content": "see"} | {name: ["http://c/d.png"] for name in names}
 
 
 def test_a_time_without_zone_is_written_back_without_zone() -> None:
@@ -316,6 +345,7 @@ def test_data_that_is_nested_too_deeply_is_refused() -> None:
 
 @given(st.dictionaries(st.sampled_from(("action", "observation", "args", "id")), json_values()))
 def test_an_object_that_is_no_known_event_is_kept(data: dict[str, Any]) -> None:
+    data = unregistered(data)
     event = event_from_dict(data)
     assert isinstance(event, UnknownEvent)
     assert event.data == {key: value for key, value in data.items() if key != "id"}

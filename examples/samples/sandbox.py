@@ -1,4 +1,4 @@
-"""Where the decisions of a sample are carried out: real commands, files and pages, private outputs."""
+"""Where the decisions of a sample are carried out: real commands, real files, real pages."""
 
 from __future__ import annotations
 
@@ -81,7 +81,10 @@ class Sandbox:
         # The interpreter itself, not a virtual environment's: the standard library and no more.
         (self._bin / "python3").symlink_to(os.path.realpath(sys.executable))
         write_files(self._project, files)
-        self._run(["bash", "-c", "git init -q -b main && git add -A && git commit -qm Start"], now)
+        start = "git init -q -b main && git add -A && git commit -qm Start"
+        output, exit_code = self._run(["bash", "-c", start], now)
+        if exit_code != 0:
+            raise RuntimeError(f"no repository could be made, git 2.28 is needed: {output}")
 
     def workspace_context(self, now: datetime) -> RecallObservation:
         """What is known of the repository at the start of a run."""
