@@ -13,11 +13,15 @@ if TYPE_CHECKING:
     )
     from .config import (
         CondenserConfig as CondenserConfig,
+        InvalidConfig as InvalidConfig,
         condenser_from_config as condenser_from_config,
         register_condenser as register_condenser,
     )
     from .context import (
         AgentContext as AgentContext,
+    )
+    from .extractive import (
+        ExtractiveModel as ExtractiveModel,
     )
     from .masking import (
         BrowserOutputCondenser as BrowserOutputCondenser,
@@ -49,8 +53,14 @@ else:
                 "Condenser",
                 "RollingCondenser",
             ),
-            "config": ("CondenserConfig", "condenser_from_config", "register_condenser"),
+            "config": (
+                "CondenserConfig",
+                "InvalidConfig",
+                "condenser_from_config",
+                "register_condenser",
+            ),
             "context": ("AgentContext",),
+            "extractive": ("ExtractiveModel",),
             "masking": ("BrowserOutputCondenser", "BrowserOutputCondenserConfig"),
             "noop": ("NoOpCondenser", "NoOpCondenserConfig"),
             "pipeline": ("CondenserPipeline", "CondenserPipelineConfig"),

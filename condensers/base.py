@@ -29,6 +29,8 @@ __all__ = [
     "Trigger",
 ]
 
+SHORTEST_RESULT = 60  # characters of a result, where the window leaves no room for more
+
 _log = logging.getLogger(__name__)
 
 
@@ -304,14 +306,12 @@ def forgettable(
 ) -> list[Turn]:
     """The turns that may be forgotten, oldest first: all but the protected ones and the summary.
 
-    With a budget the newest LLM response stays, too: an agent that does not see what it has just
-    done does it again, while a result that is too large can be shortened.
+    With a budget the newest LLM response stays, too, where it fits with shortened results: an agent
+    that does not see what it has just done does it again.
     """
     turns = view.turns
     kept = protected(turns, view.newest_response, view.task, keep_first)
-    if budget is not None and view.newest_response is not None:
-        keep = [*keep, view.newest_response]
-    return [
+    found = [
         turn
         for place, turn in enumerate(turns)
         if place not in kept
@@ -319,6 +319,16 @@ def forgettable(
         and turn not in keep
         and any(event.id >= 0 for event in turn.events)
     ]
+    if budget is None or view.newest_response not in found:
+        return found
+    older = [turn for turn in found if turn is not view.newest_response]
+    try:
+        smallest = ConversationMemory().process_events(
+            view.without(older), max_message_chars=SHORTEST_RESULT
+        )
+    except NothingToSend:
+        return found
+    return older if budget.fits(smallest) else found
 
 
 def down_to(

@@ -15,7 +15,7 @@ from ..memory.state import State
 from ..memory.tokens import Budget
 from ..memory.turns import is_response
 from ..memory.view import View
-from .base import CannotCondense, Condensation, Condenser, cannot_condense
+from .base import SHORTEST_RESULT, CannotCondense, Condensation, Condenser, cannot_condense
 from .overflow import is_context_overflow
 
 __all__ = ["AgentContext"]
@@ -24,7 +24,6 @@ _Outcome: TypeAlias = View | Condensation | CannotCondense
 
 _MOST_CONDENSATIONS = 5  # in one step
 _MOST_OVERFLOWS = 5  # of prompts that no answer came to
-_SHORTEST_RESULT = 60  # characters
 
 
 class AgentContext:
@@ -66,7 +65,7 @@ class AgentContext:
         """What the newest step condensed."""
         self._limit = max_message_chars
         if max_message_chars is None and self.budget is not None:
-            self._limit = max(_SHORTEST_RESULT, 2 * self.budget.available)
+            self._limit = max(SHORTEST_RESULT, 2 * self.budget.available)
 
     def messages(self) -> list[ChatDict]:
         """The messages to send now, as OpenAI/litellm chat dicts.
@@ -167,8 +166,8 @@ class AgentContext:
             raise refusal
         view = self.state.view
         limit, tokens = self._limit, self.budget.count(self._said(view, self._limit))
-        while limit > _SHORTEST_RESULT:
-            limit = max(_SHORTEST_RESULT, limit // 2)
+        while limit > SHORTEST_RESULT:
+            limit = max(SHORTEST_RESULT, limit // 2)
             messages = self._said(view, limit)
             if self.budget.fits(messages) and self.budget.count(messages) < tokens:
                 self.condensed = view

@@ -112,7 +112,7 @@ class LLMSummary:
         return part
 
     def _request(self, part: Sequence[_Block], previous: str | None) -> list[ChatDict]:
-        blocks = [("previous summary", previous)] if previous is not None else []
+        blocks = [("previous summary", clean(previous))] if previous is not None else []
         record = _fenced([*blocks, *part])
         return [
             {"role": "system", "content": self.instructions},

@@ -36,6 +36,8 @@ if TYPE_CHECKING:
         Event as Event,
         EventfoldError as EventfoldError,
         EventSource as EventSource,
+        InvalidArgument as InvalidArgument,
+        InvalidEvent as InvalidEvent,
         Observation as Observation,
         UnknownEvent as UnknownEvent,
         register_event as register_event,
@@ -44,7 +46,9 @@ if TYPE_CHECKING:
         EventFilter as EventFilter,
     )
     from .formats.runs import (
+        Problem as Problem,
         Run as Run,
+        UnreadableRun as UnreadableRun,
         read_runs as read_runs,
     )
     from .observations import (
@@ -120,12 +124,14 @@ else:
                 "Event",
                 "EventSource",
                 "EventfoldError",
+                "InvalidArgument",
+                "InvalidEvent",
                 "Observation",
                 "UnknownEvent",
                 "register_event",
             ),
             "filters": ("EventFilter",),
-            "formats.runs": ("Run", "read_runs"),
+            "formats.runs": ("Problem", "Run", "UnreadableRun", "read_runs"),
             "observations": (
                 "AgentDelegateObservation",
                 "AgentStateChangedObservation",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from datetime import datetime
 from enum import StrEnum
 from typing import Annotated, Any, ClassVar, Self, TypeVar, dataclass_transform
@@ -117,26 +117,23 @@ class Wire:
     def without(self, changed: Mapping[str, Any], of: Event) -> Wire:
         """The same, for a copy of the event ``of`` in which some fields were changed: their new
         values are written, under the names that were recorded."""
-        names = of.wire_aliases
-        payload = [name for name in changed if name in of.payload_fields]
-        top = [name for name in changed if name not in of.payload_fields]
-        keys, payload_keys = self.keys, self.payload_keys
-        if payload_keys is None:
-            top += payload
-        else:
-            written = {names.get(key, key) for key in payload_keys}
-            payload_keys += tuple(name for name in payload if name not in written)
-        written = {names.get(key, key) for key in keys}
-        keys += tuple(name for name in top if name not in written)
+        inside = {name for name in changed if name in (*of.payload_fields, "hidden")}
+        if self.payload_keys is None:  # all stands at the top level
+            inside = set()
+        outside = [name for name in changed if name not in inside]
+
+        def with_new(keys: tuple[str, ...], names: Collection[str]) -> tuple[str, ...]:
+            written = {of.wire_aliases.get(key, key) for key in keys}
+            return keys + tuple(name for name in changed if name in names and name not in written)
+
+        def without_old(rest: Mapping[str, Any], names: Collection[str]) -> Mapping[str, Any]:
+            return {key: rest[key] for key in rest if of.wire_aliases.get(key, key) not in names}
+
         return Wire(
-            keys,
-            payload_keys,
-            {key: value for key, value in self.rest.items() if names.get(key, key) not in changed},
-            {
-                key: value
-                for key, value in self.payload_rest.items()
-                if names.get(key, key) not in changed
-            },
+            with_new(self.keys, outside),
+            None if self.payload_keys is None else with_new(self.payload_keys, inside),
+            without_old(self.rest, outside),
+            without_old(self.payload_rest, inside),
         )
 
 

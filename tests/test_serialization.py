@@ -414,3 +414,14 @@ def test_numbers_and_nesting_in_arguments_are_kept() -> None:
     again = event_from_dict(json.loads(json.dumps(event_to_dict(event))))
     assert isinstance(again, MCPAction)
     assert exactly(again.arguments) == exactly(arguments)
+
+
+def test_unknown_arguments_named_like_fields_of_all_events_survive_a_new_id() -> None:
+    recorded = {"id": 4, "action": "run", "args": {"command": "ls", "id": 7, "source": "web"}}
+    event = event_from_dict(recorded).replace(id=0, source=EventSource.AGENT)
+    assert event_to_dict(event) == {
+        "id": 0,
+        "action": "run",
+        "args": {"command": "ls", "id": 7, "source": "web"},
+        "source": "agent",
+    }

@@ -13,6 +13,8 @@ from .json_rows import rows
 
 __all__ = ["Problem", "Run", "UnreadableRun", "read_runs"]
 
+# Other files in a folder are not looked at; a file that is named itself is, whatever its name.
+_SUFFIXES = (".json", ".jsonl", ".ndjson", ".traj")
 # So many values of no known format may come before the first of a known one.
 _PATIENCE = 1000
 # Of a file that is not recognised, so many lines are told.
@@ -76,7 +78,7 @@ def _in_folder(folder: Path) -> Iterator[Run | Problem]:
                 yield Problem(str(entry), None, "a link to a folder: not followed")
             else:
                 yield from _in_folder(entry)
-        else:
+        elif entry.suffix.lower() in _SUFFIXES:
             yield from _in_file(entry)
 
 
