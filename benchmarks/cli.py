@@ -34,7 +34,6 @@ from .report import (
     StepRow,
     Summary,
     comparison_table,
-    log_so_far,
     printable,
     shown_as_json,
     shown_as_text,
@@ -159,11 +158,14 @@ class _Replays:
 
     def steps(self, run: Run, condenser: str) -> Iterator[Step]:
         """The steps under one condenser, a fresh one as in a session of its own."""
-        memory = _LimitedMemory(self.profile, self.max_message_chars)
         done = 0
         try:
             for step in replay_run(
-                run, condenser_from_config(condenser), memory=memory, vision=self.vision
+                run,
+                condenser_from_config(condenser),
+                memory=ConversationMemory(self.profile),
+                max_message_chars=self.max_message_chars,
+                vision=self.vision,
             ):
                 yield step
                 done += 1
@@ -179,25 +181,6 @@ class _Replays:
 
     def check(self, step: Step) -> list[Violation]:
         return check_messages(step.messages, self.profile, vision=self.vision)
-
-
-class _LimitedMemory(ConversationMemory):
-    """A memory that limits observations whatever it is asked for."""
-
-    def __init__(self, profile: str, max_message_chars: int | None) -> None:
-        super().__init__(profile)
-        self._limit = max_message_chars
-
-    def process_events(
-        self,
-        condensed_history: View | Iterable[Event],
-        initial_user_action: MessageAction | None = None,
-        max_message_chars: int | None = None,
-        vision_is_active: bool = False,
-    ) -> list[Message]:
-        return super().process_events(
-            condensed_history, initial_user_action, self._limit, vision_is_active
-        )
 
 
 @app.command(

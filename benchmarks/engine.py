@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Iterator, Sequence
+from datetime import UTC, datetime
+from typing import overload
 
 from ..condensers.base import Condenser
 from ..condensers.context import AgentContext
@@ -34,8 +36,8 @@ class Step:
     """Estimated tokens of the messages."""
     condensations: list[CondensationAction]
     """What was condensed at this step."""
-    events_so_far: int
-    """Events in the stream at this step, its condensations included."""
+    events_so_far: Sequence[Event]
+    """The log at this step, its condensations included; read from the stream when asked."""
 
 
 def replay(
@@ -43,19 +45,22 @@ def replay(
     condenser: Condenser,
     *,
     memory: ConversationMemory | None = None,
+    max_message_chars: int | None = None,
     vision: bool = False,
 ) -> Iterator[Step]:
     """Replays a run: at every recorded LLM turn it folds, condenses and makes the messages.
 
     The recorded events go into a fresh stream, with new ids and mapped causes; recorded
-    condensations
-    and requests are left out. An LLM turn before which there is nothing to send, or which a
-    delegate
-    took, yields no step. Raises :class:`~eventfold.condensers.CannotCondense` as a live loop would.
+    condensations and requests are left out. An LLM turn before which there is nothing to send, or
+    which a delegate took, yields no step. The clock of the replay is that of the recorded events.
+    Raises :class:`~eventfold.condensers.CannotCondense` as a live loop would.
     """
     events = list(run.events if isinstance(run, Run) else run)
-    stream = EventStream(run.name if isinstance(run, Run) else "replay")
-    context = AgentContext(stream, condenser, memory, vision=vision)
+    now = [_BEGINNING]
+    stream = EventStream(run.name if isinstance(run, Run) else "replay", clock=lambda: now[0])
+    context = AgentContext(
+        stream, condenser, memory, max_message_chars=max_message_chars, vision=vision
+    )
     counter = TokenCounter(exact=False)
     delegated = _delegated(events)
     new_ids: dict[int, int] = {}
@@ -75,13 +80,40 @@ def replay(
                     messages,
                     counter.count(messages),
                     context.condensations,
-                    len(stream),
+                    _Log(stream, len(stream)),
                 )
                 index += 1
+        now[0] = event.timestamp or now[0]
         cause = None if event.cause is None else new_ids.get(event.cause)
         stored = stream.append(event.replace(id=-1, cause=cause))
         if event.id >= 0:
             new_ids[event.id] = stored.id
+
+
+_BEGINNING = datetime.fromtimestamp(0, UTC)  # for logs without times
+
+
+class _Log(Sequence[Event]):
+    """The first events of a stream."""
+
+    def __init__(self, stream: EventStream, length: int) -> None:
+        self._stream = stream
+        self._length = length
+
+    def __len__(self) -> int:
+        return self._length
+
+    def __iter__(self) -> Iterator[Event]:
+        return self._stream.events(limit=self._length)
+
+    @overload
+    def __getitem__(self, index: int) -> Event: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[Event]: ...
+    def __getitem__(self, index: int | slice) -> Event | list[Event]:
+        if isinstance(index, slice):
+            return list(self)[index]
+        return self._stream[range(self._length)[index]]
 
 
 def _delegated(events: Sequence[Event]) -> set[int]:

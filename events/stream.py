@@ -20,15 +20,26 @@ __all__ = ["EventStream"]
 _log = logging.getLogger(__name__)
 
 
+def _now() -> datetime:
+    return datetime.now(UTC)
+
+
 class EventStream:
     """The history of one session: events are added at its end and never changed.
 
     ``store`` keeps the events (in memory if none is given); several streams may share one.
-    Appending is safe from several threads.
+    Appending is safe from several threads. ``clock`` gives the time of events that have none.
     """
 
-    def __init__(self, session_id: str, store: EventStore | None = None) -> None:
+    def __init__(
+        self,
+        session_id: str,
+        store: EventStore | None = None,
+        *,
+        clock: Callable[[], datetime] = _now,
+    ) -> None:
         self.session_id = session_id
+        self._clock = clock
         self.store: EventStore = store if store is not None else InMemoryEventStore()
         self._subscribers: dict[object, Callable[[Event], object]] = {}
         self._untold: deque[Event] = deque()
@@ -54,7 +65,7 @@ class EventStream:
         with self._lock:
             while True:
                 first = self.store.count(self.session_id)
-                stored = [_stored(event, first + n, said_by) for n, event in enumerate(given)]
+                stored = [self._stored(event, first + n, said_by) for n, event in enumerate(given)]
                 try:
                     self.store.append(self.session_id, stored)
                     break
@@ -121,6 +132,22 @@ class EventStream:
 
         return unsubscribe
 
+    def _stored(self, event: Event, event_id: int, source: EventSource | None) -> Event:
+        if not isinstance(event, Event):
+            raise InvalidArgument(f"only events are appended, found {type(event).__name__}")
+        if event.id not in (-1, event_id):
+            raise InvalidArgument(
+                f"the event has the id {event.id} and would get {event_id}: it belongs to another "
+                "place; append a copy made with event.replace(id=-1), its cause mapped"
+            )
+        changes: dict[str, Any] = {"id": event_id}
+        if event.timestamp is None:
+            changes["timestamp"] = self._clock()
+        if source is not None or event.source is None:
+            default = EventSource.AGENT if isinstance(event, Action) else EventSource.ENVIRONMENT
+            changes["source"] = source or default
+        return storable(event).replace(**changes)
+
     def _tell(self) -> None:
         """Tells subscribers of stored events, in order, also when one of them appends more."""
         if self._telling:
@@ -138,23 +165,6 @@ class EventStream:
                         )
         finally:
             self._telling = False
-
-
-def _stored(event: Event, event_id: int, source: EventSource | None) -> Event:
-    if not isinstance(event, Event):
-        raise InvalidArgument(f"only events are appended, found {type(event).__name__}")
-    if event.id not in (-1, event_id):
-        raise InvalidArgument(
-            f"the event has the id {event.id} and would get {event_id}: it belongs to another "
-            "place; append a copy made with event.replace(id=-1), its cause mapped"
-        )
-    changes: dict[str, Any] = {"id": event_id}
-    if event.timestamp is None:
-        changes["timestamp"] = datetime.now(UTC)
-    if source is not None or event.source is None:
-        default = EventSource.AGENT if isinstance(event, Action) else EventSource.ENVIRONMENT
-        changes["source"] = source or default
-    return storable(event).replace(**changes)
 
 
 def _checked_source(source: EventSource | str) -> EventSource:
