@@ -1,13 +1,12 @@
-"""What the command line prints: rows, tables, a progress bar, and a step as the model saw it."""
+"""What the command line prints: numbers as rows and tables, a progress bar, and single lines."""
 
 from __future__ import annotations
 
 import json
 import re
 import sys
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
-from enum import StrEnum
 from typing import Any
 
 from rich.console import Console
@@ -15,33 +14,27 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
 
-from ..events import (
-    AgentCondensationObservation,
-    CondensationAction,
-    CondensationRequestAction,
-    Event,
-    Run,
-    event_to_dict,
-)
-from ..events.actions import MessageAction, SystemMessageAction
-from ..memory import ImageContent, Message, View, Violation
-from ..memory.rendering import action_text, result_text
-from ..memory.turns import TurnKind, is_observation, protected
+from ..events import EventfoldError
+from ..memory import Violation
 from .engine import Step
 
 __all__ = [
-    "Shown",
+    "CannotRun",
     "StepRow",
     "Summary",
     "comparison_table",
-    "log_so_far",
+    "plain_table",
+    "print_json",
     "printable",
-    "shown_as_json",
-    "shown_as_text",
+    "say",
     "step_table",
     "summary_table",
     "watched",
 ]
+
+
+class CannotRun(EventfoldError):
+    """What was asked for cannot be done; the message says why, and what can be."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +59,7 @@ class StepRow:
             run,
             condenser,
             step.index,
-            step.events_so_far,
+            len(step.events_so_far),
             len(step.view),
             len(step.view.turns),
             len(step.messages),
@@ -145,7 +138,7 @@ _COMPARISON = (
 
 def step_table(rows: Iterable[StepRow]) -> str:
     """A line for each step of one replay."""
-    return _table(
+    return plain_table(
         list(_STEP_COLUMNS.values()),
         ([getattr(row, name) for name in _STEP_COLUMNS] for row in rows),
     )
@@ -153,7 +146,7 @@ def step_table(rows: Iterable[StepRow]) -> str:
 
 def summary_table(summaries: Iterable[Summary]) -> str:
     """A line for each replay."""
-    return _table(
+    return plain_table(
         list(_SUMMARY_COLUMNS.values()),
         ([getattr(summary, name) for name in _SUMMARY_COLUMNS] for summary in summaries),
         wide="run",
@@ -167,7 +160,7 @@ def comparison_table(summaries: Iterable[Summary]) -> str:
         of.setdefault(summary.condenser, []).append(summary)
     paid = {name: sum(summary.sum_tokens for summary in own) for name, own in of.items()}
     unit = paid.get("noop", 0)
-    return _table(
+    return plain_table(
         _COMPARISON,
         (
             [
@@ -191,7 +184,9 @@ _LEAST_WIDTH = 120  # characters: below it numbers would be cut
 _LEFT = frozenset({"run", "condenser", "kind", "turn", "source", "is", "text"})
 
 
-def _table(columns: Sequence[str], rows: Iterable[Sequence[object]], wide: str = "text") -> str:
+def plain_table(
+    columns: Sequence[str], rows: Iterable[Sequence[object]], wide: str = "text"
+) -> str:
     """A plain table. On a terminal that is too narrow the column ``wide`` gives way: ``text`` is
     cut, others take several lines. All else is never cut."""
     table = Table(box=None, pad_edge=False)
@@ -222,7 +217,17 @@ def _cell(value: object) -> str:
     return f"{value:,}" if isinstance(value, int) else printable(str(value)).replace("\n", " ")
 
 
-# ---------------------------------------------------------------------- text and progress
+# ---------------------------------------------------------------------- lines and progress
+
+
+def say(text: str) -> None:
+    """A line on stderr."""
+    print(f"eventfold: {printable(text)}", file=sys.stderr)
+
+
+def print_json(row: dict[str, Any]) -> None:
+    """A line of JSON on stdout."""
+    print(json.dumps(row))
 
 
 def printable(text: str) -> str:
@@ -244,130 +249,5 @@ def watched(steps: Iterable[Step], title: str, events: int) -> Iterator[Step]:
     with Progress(*columns, console=console, transient=True, redirect_stdout=False) as progress:
         task = progress.add_task(printable(title)[:60], total=events)
         for step in steps:
-            progress.update(task, completed=step.events_so_far)
+            progress.update(task, completed=len(step.events_so_far))
             yield step
-
-
-# ---------------------------------------------------------------------- a step as it was seen
-
-
-class Shown(StrEnum):
-    """What of a step is shown."""
-
-    MESSAGES = "messages"
-    VIEW = "view"
-    EVENTS = "events"
-
-
-def log_so_far(run: Run, made: Iterable[CondensationAction], size: int) -> list[Event]:
-    """The replay's log when it had ``size`` events: the recorded ones, and the condensations that
-    were made, with the ids that replay gives them."""
-    by_id = {event.id: event for event in made}
-    recorded = (
-        event
-        for event in run.events
-        if not isinstance(event, CondensationAction | CondensationRequestAction)
-    )
-    log: list[Event] = []
-    new_ids: dict[int, int] = {}
-    for place in range(size):
-        event: Event | None = by_id.get(place)
-        if event is None:
-            event = next(recorded)
-            new_ids[event.id] = place
-            cause = None if event.cause is None else new_ids.get(event.cause)
-            event = event.replace(id=place, cause=cause)
-        log.append(event)
-    return log
-
-
-def shown_as_json(what: Shown, step: Step, log: Iterable[Event]) -> list[dict[str, Any]]:
-    """The chat messages, the view's events in short, or the whole events of the log."""
-    if what is Shown.MESSAGES:
-        return [message.to_dict() for message in step.messages]
-    if what is Shown.VIEW:
-        return list(_view_rows(step.view))
-    return [event_to_dict(event) for event in log]
-
-
-def shown_as_text(what: Shown, step: Step, log: Iterable[Event]) -> str:
-    """The same to read: messages in full, otherwise a line for each event."""
-    if what is Shown.MESSAGES:
-        lines: list[str] = []
-        for place, message in enumerate(step.messages):
-            lines += ["", *_message_lines(place, message)]
-        return printable("\n".join(lines[1:]))
-    if what is Shown.VIEW:
-        return _table(
-            ("id", "kind", "turn", "source", "characters", "is", "text"),
-            (
-                [
-                    *(row["id"], row["kind"], f"{row['turn']} {row['turn_kind']}", row["source"]),
-                    *(row["size"], _marks(row), _beginning(event)),
-                ]
-                for row, event in zip(_view_rows(step.view), step.view, strict=True)
-            ),
-        )
-    return _table(
-        ("id", "kind", "source", "cause", "characters", "text"),
-        ([e.id, e.kind, e.source, e.cause, len(_text_of(e)), _beginning(e)] for e in log),
-    )
-
-
-def _view_rows(view: View) -> Iterator[dict[str, Any]]:
-    turns = view.turns
-    kept: Collection[int] = protected(turns, view.newest_response, view.task)
-    turn_of = {id(event): place for place, turn in enumerate(turns) for event in turn.events}
-    for event in view:
-        place = turn_of[id(event)]
-        is_summary = turns[place].kind is TurnKind.SUMMARY
-        yield {
-            "id": event.id,
-            "kind": event.kind,
-            "turn": place,
-            "turn_kind": turns[place].kind.value,
-            "source": event.source,
-            "size": len(_text_of(event)),
-            "protected": place in kept,
-            "summary": is_summary,
-            "stub": isinstance(event, AgentCondensationObservation) and not is_summary,
-        }
-
-
-def _marks(row: Mapping[str, Any]) -> str:
-    return ", ".join(mark for mark in ("protected", "summary", "stub") if row[mark])
-
-
-def _text_of(event: Event) -> str:
-    """What an event says, in full."""
-    if is_observation(event):
-        return result_text(event)
-    if isinstance(event, MessageAction | SystemMessageAction):
-        return event.content
-    if isinstance(event, CondensationAction):
-        return event.summary or ""
-    return action_text(event)
-
-
-def _beginning(event: Event) -> str:
-    text = " ".join(_text_of(event)[:400].split())
-    return text if len(text) <= 60 else f"{text[:57]}..."
-
-
-def _message_lines(place: int, message: Message) -> Iterator[str]:
-    answers = f" to {message.tool_call_id}" if message.tool_call_id is not None else ""
-    name = f" ({message.name})" if message.name is not None else ""
-    yield f"--- {place} {message.role}{answers}{name}"
-    for key, value in {**message.provider_fields, **message.thinking}.items():
-        yield f"[{key}] {json.dumps(value, ensure_ascii=False)}"
-    for part in message.content:
-        yield _image(part.url) if isinstance(part, ImageContent) else part.text
-    for call in message.tool_calls:
-        yield f"-> {call.name} {call.arguments} ({call.id})"
-        if call.provider_fields:
-            yield f"   {json.dumps(call.provider_fields, ensure_ascii=False)}"
-
-
-def _image(url: str) -> str:
-    kind, is_data, data = url.partition(";base64,")
-    return f"[image] {kind}, {len(data):,} characters of base64" if is_data else f"[image] {url}"

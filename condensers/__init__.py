@@ -11,6 +11,10 @@ if TYPE_CHECKING:
         Condenser as Condenser,
         RollingCondenser as RollingCondenser,
     )
+    from .clearing import (
+        ToolClearingCondenser as ToolClearingCondenser,
+        ToolClearingCondenserConfig as ToolClearingCondenserConfig,
+    )
     from .config import (
         CondenserConfig as CondenserConfig,
         InvalidConfig as InvalidConfig,
@@ -20,12 +24,32 @@ if TYPE_CHECKING:
     from .context import (
         AgentContext as AgentContext,
     )
+    from .digest import (
+        Digest as Digest,
+        DigestCondenser as DigestCondenser,
+        DigestCondenserConfig as DigestCondenserConfig,
+    )
     from .extractive import (
         ExtractiveModel as ExtractiveModel,
+    )
+    from .forgetting import (
+        AmortizedForgettingCondenser as AmortizedForgettingCondenser,
+        AmortizedForgettingCondenserConfig as AmortizedForgettingCondenserConfig,
+        MessageLimitCondenser as MessageLimitCondenser,
+        MessageLimitCondenserConfig as MessageLimitCondenserConfig,
+        RoundsCondenser as RoundsCondenser,
+        RoundsCondenserConfig as RoundsCondenserConfig,
+        TokenLimitCondenser as TokenLimitCondenser,
+        TokenLimitCondenserConfig as TokenLimitCondenserConfig,
+    )
+    from .ledger import (
+        ArtifactLedger as ArtifactLedger,
     )
     from .masking import (
         BrowserOutputCondenser as BrowserOutputCondenser,
         BrowserOutputCondenserConfig as BrowserOutputCondenserConfig,
+        ObservationMaskingCondenser as ObservationMaskingCondenser,
+        ObservationMaskingCondenserConfig as ObservationMaskingCondenserConfig,
     )
     from .noop import (
         NoOpCondenser as NoOpCondenser,
@@ -35,13 +59,32 @@ if TYPE_CHECKING:
         CondenserPipeline as CondenserPipeline,
         CondenserPipelineConfig as CondenserPipelineConfig,
     )
+    from .recent import (
+        RecentEventsCondenser as RecentEventsCondenser,
+        RecentEventsCondenserConfig as RecentEventsCondenserConfig,
+    )
+    from .recorded import (
+        RecordedCondenser as RecordedCondenser,
+        RecordedCondenserConfig as RecordedCondenserConfig,
+    )
     from .summarizing import (
         LLMSummarizingCondenser as LLMSummarizingCondenser,
         LLMSummarizingCondenserConfig as LLMSummarizingCondenserConfig,
     )
+    from .superseded import (
+        SupersededCondenser as SupersededCondenser,
+        SupersededCondenserConfig as SupersededCondenserConfig,
+    )
+    from .truncation import (
+        TruncationCondenser as TruncationCondenser,
+        TruncationCondenserConfig as TruncationCondenserConfig,
+    )
     from .window import (
         ConversationWindowCondenser as ConversationWindowCondenser,
         ConversationWindowCondenserConfig as ConversationWindowCondenserConfig,
+    )
+    from .work_state import (
+        StateOfWork as StateOfWork,
     )
 else:
     __getattr__, __dir__, __all__ = lazy_exports(
@@ -53,6 +96,7 @@ else:
                 "Condenser",
                 "RollingCondenser",
             ),
+            "clearing": ("ToolClearingCondenser", "ToolClearingCondenserConfig"),
             "config": (
                 "CondenserConfig",
                 "InvalidConfig",
@@ -60,11 +104,40 @@ else:
                 "register_condenser",
             ),
             "context": ("AgentContext",),
+            "digest": (
+                "Digest",
+                "DigestCondenser",
+                "DigestCondenserConfig",
+            ),
             "extractive": ("ExtractiveModel",),
-            "masking": ("BrowserOutputCondenser", "BrowserOutputCondenserConfig"),
+            "forgetting": (
+                "AmortizedForgettingCondenser",
+                "AmortizedForgettingCondenserConfig",
+                "MessageLimitCondenser",
+                "MessageLimitCondenserConfig",
+                "RoundsCondenser",
+                "RoundsCondenserConfig",
+                "TokenLimitCondenser",
+                "TokenLimitCondenserConfig",
+            ),
+            "ledger": ("ArtifactLedger",),
+            "masking": (
+                "BrowserOutputCondenser",
+                "BrowserOutputCondenserConfig",
+                "ObservationMaskingCondenser",
+                "ObservationMaskingCondenserConfig",
+            ),
             "noop": ("NoOpCondenser", "NoOpCondenserConfig"),
             "pipeline": ("CondenserPipeline", "CondenserPipelineConfig"),
+            "recent": ("RecentEventsCondenser", "RecentEventsCondenserConfig"),
+            "recorded": (
+                "RecordedCondenser",
+                "RecordedCondenserConfig",
+            ),
             "summarizing": ("LLMSummarizingCondenser", "LLMSummarizingCondenserConfig"),
+            "superseded": ("SupersededCondenser", "SupersededCondenserConfig"),
+            "truncation": ("TruncationCondenser", "TruncationCondenserConfig"),
             "window": ("ConversationWindowCondenser", "ConversationWindowCondenserConfig"),
+            "work_state": ("StateOfWork",),
         },
     )

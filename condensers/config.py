@@ -69,7 +69,20 @@ def register_condenser(config: type[_Config]) -> type[_Config]:
     return config
 
 
-_MODULES = ("noop", "window", "masking", "summarizing", "pipeline")
+_MODULES = (
+    "noop",
+    "window",
+    "masking",
+    "summarizing",
+    "pipeline",
+    "forgetting",
+    "digest",
+    "recorded",
+    "recent",
+    "truncation",
+    "clearing",
+    "superseded",
+)
 
 
 def _types() -> dict[str, type[CondenserConfig]]:

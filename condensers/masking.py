@@ -2,61 +2,114 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Literal
+from collections.abc import Callable, Iterable
+from typing import Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
-from ..events.condensation import AgentCondensationObservation
-from ..events.event import Event, InvalidArgument
+from ..events.event import Event
 from ..events.observations import BrowserOutputObservation
 from ..memory.tokens import Budget
 from ..memory.view import View
 from .base import Condensation, Condenser
 from .config import CondenserConfig, Parts, register_condenser
+from .stubs import Stubs, Window, size_of, stub_of, unseen_from
 
-__all__ = ["BrowserOutputCondenser", "BrowserOutputCondenserConfig", "mask"]
+__all__ = [
+    "BrowserOutputCondenser",
+    "BrowserOutputCondenserConfig",
+    "ObservationMaskingCondenser",
+    "ObservationMaskingCondenserConfig",
+    "mask",
+]
+
+
+class ObservationMaskingCondenser(Condenser):
+    """Masks the results that are older than the newest ``attention_window`` events of the view.
+
+    What came back since the newest LLM response began is never masked, so that the agent sees what
+    it has just done; nor is a result that is no larger than its stub. With a ``stride`` above 1 the
+    border moves in jumps of that many events, so that the prompt cache survives between them: then
+    the window is an upper bound.
+
+    Raises :class:`InvalidArgument` for a negative window, or a stride that is not from 1 to the
+    window.
+    """
+
+    def __init__(self, attention_window: int = 100, stride: int = 1) -> None:
+        super().__init__()
+        self.attention_window = attention_window
+        self.stride = stride
+        self._window = Window(attention_window, stride, "events")
+        self._stubs = Stubs()
+
+    def condense(self, view: View, budget: Budget | None = None) -> View | Condensation:
+        border = self._window.outside(len(view))
+        if border:  # as it was when the border came to be here
+            border = min(border, unseen_from(view, self._window.since(len(view))))
+        results = self._stubs.results(view) if border else []
+        old = [result.place for result in results if result.place < border]
+        masked = mask(view, old, _result_stub, self._stubs)
+        self.metadata = _noted(view, masked, old, border)
+        return masked
 
 
 class BrowserOutputCondenser(Condenser):
     """Masks all pages but the newest ``attention_window`` ones: their text and screenshots.
 
-    Raises :class:`InvalidArgument` for a negative window.
+    The pages that came back since the newest LLM response began are never masked, nor is one that
+    is no larger than its stub. With a ``stride`` above 1 the border moves in jumps of that many
+    pages, so that the prompt cache survives between them: then the window is an upper bound.
+
+    Raises :class:`InvalidArgument` for a negative window, or a stride that is not from 1 to the
+    window.
     """
 
-    def __init__(self, attention_window: int = 1) -> None:
-        if attention_window < 0:
-            raise InvalidArgument(
-                f"attention_window is a number of pages, 0 or more; found {attention_window}"
-            )
+    def __init__(self, attention_window: int = 1, stride: int = 1) -> None:
         super().__init__()
         self.attention_window = attention_window
+        self.stride = stride
+        self._window = Window(attention_window, stride, "pages")
+        self._stubs = Stubs()
 
     def condense(self, view: View, budget: Budget | None = None) -> View | Condensation:
         pages = [
-            place for place, event in enumerate(view) if isinstance(event, BrowserOutputObservation)
+            place
+            for place, event in enumerate(view.events)
+            if isinstance(event, BrowserOutputObservation)
         ]
-        old = pages[: max(0, len(pages) - self.attention_window)]
-        masked = mask(view, old, _page_stub)
-        self.metadata = {"masked": len(old)} if old else {}
+        old = pages[: self._window.outside(len(pages))]
+        if old:
+            moved = pages[self._window.since(len(pages)) - 1] + 1 if self.stride > 1 else len(view)
+            seen = unseen_from(view, moved)
+            old = [place for place in old if place < seen]
+        masked = mask(view, old, _page_stub, self._stubs)
+        self.metadata = _noted(view, masked, old, len(old))
         return masked
 
 
-def mask(view: View, places: list[int], stub_text: Callable[[Event], str]) -> View:
-    """A view in which stubs stand for these events, each with the event's id, cause and call."""
-    return view.replacing(
-        {
-            place: AgentCondensationObservation(
-                content=stub_text(event),
-                id=event.id,
-                timestamp=event.timestamp,
-                source=event.source,
-                cause=event.cause,
-                tool_call_metadata=event.tool_call_metadata,
-            )
-            for place in places
-            for event in [view[place]]
-        }
+def _noted(view: View, masked: View, places: Iterable[int], border: int) -> dict[str, int]:
+    count = sum(view[place] is not masked[place] for place in places)
+    return {"masked": count, "border": border} if count else {}
+
+
+def mask(
+    view: View,
+    places: Iterable[int],
+    stub_text: Callable[[Event], str],
+    stubs: Stubs | None = None,
+) -> View:
+    """A view in which stubs stand for the results at these places, wherever that makes it
+    smaller; the same view if it does so nowhere."""
+    return (stubs or Stubs()).put(
+        view, dict.fromkeys(places), lambda event, _: stub_of(event, stub_text(event))
+    )
+
+
+def _result_stub(event: Event) -> str:
+    return (
+        f"[Left out: {size_of(event)}, which came back at event {event.id}. "
+        "Repeat the call if you need it again.]"
     )
 
 
@@ -72,13 +125,42 @@ def _page_stub(event: Event) -> str:
     )
 
 
+# ---------------------------------------------------------------------- configuration
+
+
+@register_condenser
+class ObservationMaskingCondenserConfig(CondenserConfig):
+    """``type: observation_masking``"""
+
+    type: Literal["observation_masking"] = "observation_masking"
+    attention_window: int = Field(default=100, ge=0)
+    """How many of the view's newest events keep their results readable."""
+    stride: int = Field(default=1, ge=1)
+    """By how many events the border moves at a time; at most ``attention_window``."""
+
+    @model_validator(mode="after")
+    def _sizes(self) -> Self:
+        Window(self.attention_window, self.stride, "events")
+        return self
+
+    def build(self, parts: Parts) -> Condenser:
+        return ObservationMaskingCondenser(self.attention_window, self.stride)
+
+
 @register_condenser
 class BrowserOutputCondenserConfig(CondenserConfig):
     """``type: browser_output_masking``"""
 
     type: Literal["browser_output_masking"] = "browser_output_masking"
-    attention_window: int = Field(1, ge=0)
+    attention_window: int = Field(default=1, ge=0)
     """How many of the newest pages stay readable."""
+    stride: int = Field(default=1, ge=1)
+    """By how many pages the border moves at a time; at most ``attention_window``."""
+
+    @model_validator(mode="after")
+    def _sizes(self) -> Self:
+        Window(self.attention_window, self.stride, "pages")
+        return self
 
     def build(self, parts: Parts) -> Condenser:
-        return BrowserOutputCondenser(self.attention_window)
+        return BrowserOutputCondenser(self.attention_window, self.stride)

@@ -145,7 +145,7 @@ def _event_text(event: Event) -> tuple[str, str]:
     response = metadata.model_response
     asked = response.message() if response is not None else None
     own = [c.arguments for c in asked.tool_calls if c.id == metadata.tool_call_id] if asked else []
-    arguments = own[0] if own else call_arguments(event)
+    arguments = own[0] if len(own) == 1 else call_arguments(event)
     text = "\n".join(part for part in (thought_of(event), arguments) if part.strip())
     return f"{source}, call of {metadata.function_name}", clean(text) or "(no arguments)"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import field
 from typing import Any, ClassVar
 
@@ -218,5 +219,61 @@ class LoopRecoveryAction(Action):
 
 
 def tool_action(name: str, arguments: dict[str, Any], thought: str = "") -> Action:
-    """The action that a call of the tool ``name`` becomes: an :class:`MCPAction`."""
+    """The action that a call of the tool ``name`` becomes.
+
+    The tools of OpenHands, under their old and new names, have action kinds of their own; a call of
+    any other tool, or with arguments that its kind cannot hold, is an :class:`MCPAction`.
+    """
+    make = _browse if name.startswith("browser_") else _TOOLS.get(name)
+    if make is not None:
+        try:
+            return make(name, arguments, thought)
+        except (KeyError, TypeError, ValueError):
+            pass  # not the arguments that OpenHands' tool of this name has
     return MCPAction(name=name, arguments=arguments, thought=thought)
+
+
+def _run(name: str, args: dict[str, Any], thought: str) -> Action:
+    is_input = args.get("is_input") in (True, "true", "True")
+    return CmdRunAction(command=args["command"], is_input=is_input, thought=thought)
+
+
+def _edit(name: str, args: dict[str, Any], thought: str) -> Action:
+    path, command = args["path"], args["command"]
+    if command == "view":
+        return FileReadAction(path=path, view_range=args.get("view_range"), thought=thought)
+    return FileEditAction(
+        path=path,
+        command=command,
+        file_text=args.get("file_text"),
+        old_str=args.get("old_str"),
+        new_str=args.get("new_str"),
+        insert_line=args.get("insert_line"),
+        thought=thought,
+    )
+
+
+def _browse(name: str, args: dict[str, Any], thought: str) -> Action:
+    said = ", ".join(f"{key}={value!r}" for key, value in args.items() if value is not None)
+    return BrowseInteractiveAction(browser_actions=f"{name}({said})", thought=thought)
+
+
+_TOOLS: dict[str, Callable[[str, dict[str, Any], str], Action]] = {
+    **dict.fromkeys(("bash", "execute_bash", "terminal"), _run),
+    **dict.fromkeys(("file_editor", "str_replace_based_edit_tool", "str_replace_editor"), _edit),
+    "browser": lambda _, args, thought: BrowseInteractiveAction(args["code"], thought),
+    "edit_file": lambda _, args, thought: FileEditAction(
+        path=args["path"],
+        content=args["content"],
+        start=args.get("start", 1),
+        end=args.get("end", -1),
+        thought=thought,
+    ),
+    "execute_ipython_cell": lambda _, args, thought: IPythonRunCellAction(args["code"], thought),
+    "finish": lambda _, args, thought: AgentFinishAction(args["message"], thought=thought),
+    "task_tracker": lambda _, args, thought: TaskTrackingAction(
+        args["command"], args.get("task_list") or [], thought
+    ),
+    "think": lambda _, args, thought: AgentThinkAction(args["thought"]),
+    "web_read": lambda _, args, thought: BrowseURLAction(args["url"], thought),
+}

@@ -165,10 +165,18 @@ class UserRejectObservation(Observation):
 
 @register_event("mcp")
 class MCPObservation(Observation):
-    """The result of a tool that has no observation kind of its own."""
+    """The result of a tool that has no observation kind of its own.
+
+    ``image_urls``, the pictures that came with it, are ours; OpenHands has no such field.
+    """
 
     name: Text = ""
     arguments: JsonObject = field(default_factory=dict)
+    image_urls: list[Text] | None = None
+
+    def wire_payload(self) -> dict[str, Any]:
+        payload: dict[str, Any] = {"name": self.name, "arguments": self.arguments}
+        return payload if self.image_urls is None else {**payload, "image_urls": self.image_urls}
 
 
 @register_event("download")

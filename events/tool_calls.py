@@ -21,6 +21,7 @@ _NOT_SAID_BACK = {
     "refusal",
     "audio",
     "annotations",
+    "cache_control",
 }
 _THINKING = {"thinking_blocks", "reasoning_content", "reasoning_items"}
 

@@ -13,6 +13,7 @@ from ..events.tool_calls import AssistantTurn, ToolCall, ToolCallMetadata
 from .images import as_image_url
 from .message import Content, ImageContent, Message, TextContent
 from .rendering import (
+    action_parts,
     action_text,
     call_arguments,
     clean,
@@ -46,7 +47,8 @@ class ConversationMemory:
     or ``portable``, which is valid nearly everywhere): see :mod:`eventfold.memory.rules`. With
     ``prompt_caching`` the system message and the newest two turns carry cache markers.
 
-    What a turn says is worked out once and remembered for as long as the turn is in the view.
+    What a turn says is worked out once and remembered for as long as the turn is in the view, and
+    turns that can no longer change are joined once: a step costs what is new in it.
     """
 
     def __init__(self, profile: str = "portable", *, prompt_caching: bool = False) -> None:
@@ -54,8 +56,10 @@ class ConversationMemory:
             raise UnknownProfile(f"unknown profile {profile!r}; there are: {', '.join(PROFILES)}")
         self.profile = profile
         self.prompt_caching = prompt_caching
+        self._speech = _Speech(profile, None, vision=False)
         self._said: dict[Turn, _Said] = {}
-        self._said_with: tuple[int | None, bool] = (None, False)
+        self._joined: list[Turn] = []  # those whose words are in the conversation for good
+        self._conversation = _Conversation(profile, as_parts=prompt_caching)
 
     def process_events(
         self,
@@ -83,18 +87,37 @@ class ConversationMemory:
             else View.from_events(condensed_history)
         )
         speech = _Speech(self.profile, max_message_chars, vision_is_active)
-        if self._said_with != (max_message_chars, vision_is_active):
-            self._said, self._said_with = {}, (max_message_chars, vision_is_active)
-        known, self._said = self._said, {}
-        conversation = _Conversation(self.profile)
-        for turn in _with_task(view.turns, initial_user_action):
-            said = known.get(turn)
-            if said is None:
-                said = speech.of(turn)
-            self._said[turn] = said
-            conversation.add(turn, said)
-        messages = conversation.messages()
+        turns = _with_task(view.turns, initial_user_action)
+        if speech != self._speech or turns[: len(self._joined)] != self._joined:
+            self._begin_anew(speech, turns)
+        # Only the newest response can still change, and what stands behind it can move.
+        newest = view.newest_response
+        settled = turns.index(newest) if newest in turns else len(turns)
+        for turn in turns[len(self._joined) : settled]:
+            self._conversation.add(turn, self._said_by(turn))
+            self._joined.append(turn)
+        before = self._conversation.mark()
+        for turn in turns[len(self._joined) :]:
+            self._conversation.add(turn, self._said_by(turn))
+        try:
+            messages = self._conversation.messages()
+        finally:
+            self._conversation.return_to(before)
         return self.apply_prompt_caching(messages) if self.prompt_caching else messages
+
+    def _begin_anew(self, speech: _Speech, turns: list[Turn]) -> None:
+        """Forgets what was joined, and what turns say that are no longer there."""
+        kept = set(turns) if speech == self._speech else ()
+        self._said = {turn: said for turn, said in self._said.items() if turn in kept}
+        self._speech = speech
+        self._joined = []
+        self._conversation = _Conversation(self.profile, as_parts=self.prompt_caching)
+
+    def _said_by(self, turn: Turn) -> _Said:
+        said = self._said.get(turn)
+        if said is None:
+            said = self._said[turn] = self._speech.of(turn)
+        return said
 
     def apply_prompt_caching(self, messages: Sequence[Message]) -> list[Message]:
         """The messages with cache markers: on the system message and on the newest two that are the
@@ -102,10 +125,10 @@ class ConversationMemory:
         marked = list(range(len(messages)))[:1] if messages and messages[0].role == "system" else []
         ends = [n for n, m in enumerate(messages) if m.role in ("user", "tool")]
         marked += ends[-2:]
-        return [
-            message.replace(cache_marker=place in marked, as_parts=message.role != "tool")
-            for place, message in enumerate(messages)
-        ]
+        result = [m if m.as_parts or m.role == "tool" else m.replace(as_parts=True) for m in messages]
+        for place in marked:
+            result[place] = result[place].replace(cache_marker=True)
+        return result
 
 
 def _with_task(turns: list[Turn], task: MessageAction | None) -> list[Turn]:
@@ -151,20 +174,20 @@ class _Speech:
     # ------------------------------------------------------------ an LLM response
 
     def _response(self, turn: Turn) -> _Said:
-        metadata = _metadata(turn.events[0])
-        response = (
-            AssistantTurn()
-            if metadata.model_response is None
-            else metadata.model_response.message()
-        )
         calls = turn.calls
-        thoughts = (thought_of(call.action) for call in calls if not _is_ending(call))
-        said = [response.text or next((t for t in thoughts if t.strip()), "")]
-        said += [action_text(call.action) for call in calls if _is_ending(call)]
+        responses = (_metadata(call.action).model_response for call in calls)
+        kept = next((response for response in responses if response is not None), None)
+        response = AssistantTurn() if kept is None else kept.message()
+        said = [response.text]
+        if not response.text and not response.tool_calls:  # it is not known what the model said
+            said += [thought_of(call.action) for call in calls if not _is_ending(call)][:1]
+        for call in calls:
+            said += action_parts(call.action) if _is_ending(call) else ()
         calls = _in_order([c for c in calls if not _is_ending(c)], response.tool_calls)
 
         tool_calls: list[ToolCall] = []
         spare_ids: list[str] = []
+        raw_ids: list[str] = []
         results: list[Message] = []
         pictures: list[Content] = []
         for call in calls:
@@ -173,7 +196,10 @@ class _Speech:
             call_id = tool_call_id(raw.tool_call_id, self.profile)
             call_id = _unused(call_id, spare, {c.id for c in tool_calls})
             spare_ids.append(spare)
-            tool_calls.append(self._call(call_id, raw, call.action, response.tool_calls))
+            asked = [c for c in response.tool_calls if c.id == raw.tool_call_id]
+            nth = raw_ids.count(raw.tool_call_id)  # some servers give several calls one id
+            raw_ids.append(raw.tool_call_id)
+            tool_calls.append(self._call(call_id, call.action, asked[nth:][:1] or asked[-1:]))
             text, images = (PENDING, []) if call.result is None else self._result(call.result)
             results.append(Message.tool_message(text, call_id, tool_calls[-1].name))
             pictures += images
@@ -191,12 +217,10 @@ class _Speech:
         images_after = (self._user(pictures),) if pictures else ()
         return _Said((message, *results, *images_after), tuple(spare_ids))
 
-    def _call(
-        self, call_id: str, metadata: ToolCallMetadata, action: Event, asked: Sequence[ToolCall]
-    ) -> ToolCall:
-        own = [call for call in asked if call.id == metadata.tool_call_id]
-        call = own[0] if own else None
-        name = metadata.function_name or (call.name if call else "")
+    def _call(self, call_id: str, action: Event, asked: Sequence[ToolCall]) -> ToolCall:
+        """The call of an action, as the model asked for it if that is known."""
+        call = asked[0] if asked else None
+        name = _metadata(action).function_name or (call.name if call else "")
         arguments = call_arguments(action) if call is None else call.arguments
         fields = {} if call is None else clean_json(call.provider_fields)
         return ToolCall(call_id, tool_name(name), valid_arguments(arguments), fields)
@@ -206,8 +230,8 @@ class _Speech:
         text = clean(action_text(call.action))
         if text.strip():
             yield Message.assistant_message(text)
-        if call.result is not None:
-            yield self._user(self._titled(f"Result of {call.action.kind}", call.result))
+        if call.result is not None and not _is_unknown(call.result):
+            yield self._user(self._titled(f"Result of {_kind(call.action)}", call.result))
 
     # ------------------------------------------------------------ everything else
 
@@ -215,7 +239,7 @@ class _Speech:
         """Turns that are told as the user's side."""
         for call in turn.calls:
             event = call.action
-            if isinstance(event, UnknownEvent) and event.tool_call_metadata is None:
+            if _is_unknown(event):
                 yield []
             elif turn.kind is TurnKind.LATE:
                 yield self._late(event)
@@ -226,8 +250,8 @@ class _Speech:
             elif isinstance(event, Action):
                 text = clean(action_text(event))
                 yield [TextContent(f"The user acts. {text}")] if text.strip() else []
-            if call.result is not None:
-                yield self._titled(f"Result of {event.kind}", call.result)
+            if call.result is not None and not _is_unknown(call.result):
+                yield self._titled(f"Result of {_kind(event)}", call.result)
 
     def _message(self, event: MessageAction) -> list[Content]:
         text = clean(event.content)
@@ -288,6 +312,16 @@ def _metadata(event: Event) -> ToolCallMetadata:
     return event.tool_call_metadata
 
 
+def _is_unknown(event: Event) -> bool:
+    """An event of an unknown kind that belongs to no tool call: nobody knows if it is meant for an
+    LLM."""
+    return isinstance(event, UnknownEvent) and event.tool_call_metadata is None
+
+
+def _kind(event: Event) -> str:
+    return clean(event.name) if isinstance(event, UnknownEvent) else event.kind
+
+
 def _is_ending(call: Call) -> bool:
     """An action without a result that nobody waits for: said as text, not as a call."""
     return call.result is None and not call.waits
@@ -310,27 +344,39 @@ def _unused(wanted: str, spare: str, used: Iterable[str]) -> str:
 # ---------------------------------------------------------------------- joining turns
 
 
+@dataclass(frozen=True, slots=True)
+class _Mark:
+    """How far a conversation had come: counts, the message that may grow, the tool loop."""
+
+    messages: int
+    newest: list[Message]
+    ids: int
+    known: int
+    loop: tuple[bool | None, bool | None]
+
+
 class _Conversation:
     """Joins what turns say into one list, looking only at neighbours and at what was said
     before."""
 
-    def __init__(self, profile: str) -> None:
+    def __init__(self, profile: str, *, as_parts: bool) -> None:
         self._out: list[Message] = []
         self._profile = profile
-        self._ids: set[str] = set()
-        self._known: set[str] = set()
+        self._as_parts = as_parts
+        self._ids: dict[str, None] = {}  # of tool calls, in the order in which they came
+        self._known: dict[str, None] = {}  # pieces of knowledge, likewise
         # Of the tool loop that is running: whether it began with thinking (None: not begun).
         self._since_user_event: bool | None = None
         self._since_user_message: bool | None = None
 
     def add(self, turn: Turn, said: _Said) -> None:
-        if turn.kind is TurnKind.USER:
+        if turn.kind is TurnKind.USER and said.messages:
             self._since_user_event = None
         for message in said.messages if not said.spare_ids else self._renamed(said):
             self._add(message)
         new = [(key, text) for key, text in said.knowledge if key not in self._known]
         if new:
-            self._known.update(key for key, _ in new)
+            self._known.update((key, None) for key, _ in new)
             self._add(Message.user_message(TextContent(text) for _, text in dict(new).items()))
 
     def messages(self) -> list[Message]:
@@ -342,7 +388,25 @@ class _Conversation:
             )
         if self._out[-1].role == "assistant":
             self._add(Message.user_message(CONTINUE))
-        return self._out
+        return self._out.copy()
+
+    def mark(self) -> _Mark:
+        """The present state, for :meth:`return_to`."""
+        return _Mark(
+            len(self._out),
+            self._out[-1:],
+            len(self._ids),
+            len(self._known),
+            (self._since_user_event, self._since_user_message),
+        )
+
+    def return_to(self, mark: _Mark) -> None:
+        """Takes back all that was added since."""
+        self._out[max(0, mark.messages - 1) :] = mark.newest
+        for keys, count in ((self._ids, mark.ids), (self._known, mark.known)):
+            while len(keys) > count:
+                keys.popitem()
+        self._since_user_event, self._since_user_message = mark.loop
 
     def _add(self, message: Message) -> None:
         last = self._out[-1] if self._out else None
@@ -352,12 +416,17 @@ class _Conversation:
                 self._out[-1] = last.replace(content=(*last.content, *message.content))
                 return
             if last is not None and last.role == "tool" and self._profile == "mistral":
-                self._out.append(Message.assistant_message(UNDERSTOOD))
+                self._put(Message.assistant_message(UNDERSTOOD))
         elif message.role == "assistant":
             if last is None or last.role in ("system", "assistant"):
-                self._out.append(Message.user_message(CONTINUE))
+                self._put(Message.user_message(CONTINUE))
                 self._since_user_message = None
             message = self._settled(message)
+        self._put(message)
+
+    def _put(self, message: Message) -> None:
+        if self._as_parts and message.role != "tool":
+            message = message.replace(as_parts=True)
         self._out.append(message)
 
     def _settled(self, message: Message) -> Message:
@@ -365,8 +434,8 @@ class _Conversation:
         thinks = bool(message.thinking)
         if self._since_user_event is None:
             self._since_user_event = thinks
-        if self._since_user_message is None:
-            self._since_user_message = thinks
+        if self._since_user_message is None:  # what counts is what the provider sees
+            self._since_user_message = thinks and self._since_user_event
         if self._since_user_event and self._since_user_message:
             return message
         signed = message.thinking or message.provider_fields
@@ -387,7 +456,7 @@ class _Conversation:
         new_ids: list[str] = []
         for call, spare in zip(assistant.tool_calls, said.spare_ids, strict=True):
             new_ids.append(_unused(call.id, spare, self._ids))
-            self._ids.add(new_ids[-1])
+            self._ids[new_ids[-1]] = None
         if new_ids == [call.id for call in assistant.tool_calls]:
             return said.messages
         calls = [

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol, TypeAlias
+from typing import Any, Literal, Protocol, TypeAlias, TypeVar
 
 from ..events.event import InvalidArgument
 from ..events.tool_calls import ToolCall
@@ -24,6 +24,7 @@ __all__ = [
 
 Role: TypeAlias = Literal["system", "user", "assistant", "tool"]
 ChatDict: TypeAlias = dict[str, Any]
+_T = TypeVar("_T")
 _ROLES = ("system", "user", "assistant", "tool")
 _CACHE_MARKER = {"type": "ephemeral"}
 
@@ -58,8 +59,8 @@ class Message:
     ``content`` may be given as text. ``thinking`` holds thinking blocks and the like, and
     ``provider_fields`` other fields of the response, as the provider sent them. With
     ``cache_marker`` the provider is asked to cache the prompt up to here; with ``as_parts`` a
-    single
-    text is sent as a list of one part, so that a marker which comes or goes changes nothing else.
+    single text is sent as a list of one part, so that a marker which comes or goes changes nothing
+    else.
 
     Raises :class:`InvalidArgument` for an unknown role.
     """
@@ -73,9 +74,9 @@ class Message:
     provider_fields: Mapping[str, Any] = field(default_factory=dict)
     cache_marker: bool = False
     as_parts: bool = False
-    # Made once: the dict that is sent, and token counts by counter.
+    # Made once: the dict that is sent, and what others have worked out about it.
     _dict: ChatDict | None = field(default=None, init=False, repr=False, compare=False)
-    _counts: dict[object, int] = field(default_factory=dict, init=False, repr=False, compare=False)
+    _memo: dict[object, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def __init__(
         self,
@@ -104,7 +105,7 @@ class Message:
         set_field(self, "cache_marker", cache_marker)
         set_field(self, "as_parts", as_parts)
         set_field(self, "_dict", None)
-        set_field(self, "_counts", {})
+        set_field(self, "_memo", {})
 
     @classmethod
     def system_message(cls, content: str | Iterable[Content]) -> Message:
@@ -151,9 +152,11 @@ class Message:
         The dict is the caller's own; what is nested in it is shared between calls: do not change
         it.
         """
-        if self._dict is None:
-            object.__setattr__(self, "_dict", self._as_dict())
-        return dict(self._dict or {})
+        made = self._dict
+        if made is None:
+            made = self._as_dict()
+            object.__setattr__(self, "_dict", made)
+        return made.copy()
 
     def _as_dict(self) -> ChatDict:
         result: ChatDict = {"role": self.role, "content": self._content()}
@@ -179,11 +182,12 @@ class Message:
             parts[-1]["cache_control"] = _CACHE_MARKER
         return parts
 
-    def counted(self, key: object, count: Callable[[ChatDict], int]) -> int:
-        """``count`` of the dict that is sent, made once for each ``key`` and remembered."""
-        found = self._counts.get(key)
-        if found is None:
-            found = self._counts[key] = count(self.to_dict())
+    def remembered(self, key: object, make: Callable[[ChatDict], _T]) -> _T:
+        """``make`` of the dict that is sent, made once for each ``key`` and remembered."""
+        try:
+            found: _T = self._memo[key]
+        except KeyError:
+            found = self._memo[key] = make(self.to_dict())
         return found
 
     def __add__(self, other: object) -> list[Message]:
@@ -242,6 +246,7 @@ class ChatModel(Protocol):
         max_output_tokens: int | None = None,
     ) -> Reply:
         """The model's answer. Raises whatever the model's client raises."""
+        ...
 
     async def acompletion(
         self,
@@ -251,3 +256,4 @@ class ChatModel(Protocol):
         max_output_tokens: int | None = None,
     ) -> Reply:
         """The same without blocking."""
+        ...

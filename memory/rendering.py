@@ -33,12 +33,14 @@ from ..events.observations import (
     ErrorObservation,
     FileDownloadObservation,
     IPythonRunCellObservation,
+    MCPObservation,
     RecallObservation,
     UserRejectObservation,
 )
 
 __all__ = [
     "NO_OUTPUT",
+    "action_parts",
     "action_text",
     "call_arguments",
     "clean",
@@ -88,13 +90,18 @@ def thought_of(action: Event) -> str:
 
 def action_text(action: Event) -> str:
     """An action in words, for a history without tool calls. Empty if there is nothing to say."""
+    return "\n\n".join(action_parts(action))
+
+
+def action_parts(action: Event) -> list[str]:
+    """What the agent said when it did this, and what it did; without what is empty."""
     said = action.llm_text()
     if said is not None:
-        return said
+        return [said] if said.strip() else []
     describe = _ACTIONS.get(type(action))
     described = _described(action) if describe is None else describe(action)
     thought = thought_of(action)
-    return "\n\n".join(part for part in (thought, described) if part.strip())
+    return [part for part in (thought, described) if part.strip()]
 
 
 def call_arguments(action: Event) -> str:
@@ -194,8 +201,10 @@ def result_text(observation: Event) -> str:
 
 def _observed(event: Event) -> str:
     if isinstance(event, CmdOutputObservation):
-        output = event.content if event.content.strip() else NO_OUTPUT
-        return "\n".join((output, *_command_notes(event)))
+        output = f"{_noted(event, 'prefix')}{event.content}"
+        if not output.strip():
+            output = NO_OUTPUT
+        return "\n".join((output + _noted(event, "suffix"), *_command_notes(event)))
     if isinstance(event, UserRejectObservation):
         return f"The user did not allow this action. {event.content}".strip()
     if isinstance(event, ErrorObservation):
@@ -218,21 +227,27 @@ def _observed(event: Event) -> str:
     return ""
 
 
+def _noted(event: CmdOutputObservation, name: str) -> str:
+    """A text that the runtime has put into the metadata; empty if there is none."""
+    value = (event.metadata or {}).get(name)
+    return value if isinstance(value, str) else ""
+
+
 def _command_notes(event: CmdOutputObservation) -> Iterator[str]:
-    metadata = event.metadata or {}
     for name, note in (
         ("working_dir", "Current working directory"),
         ("py_interpreter_path", "Python interpreter"),
     ):
-        if isinstance(value := metadata.get(name), str) and value:
+        if value := _noted(event, name):
             yield f"[{note}: {value}]"
-    if event.exit_code is not None and event.exit_code != -1:
+    # The runtime's own suffix says how the command ended, if there is one.
+    if event.exit_code is not None and event.exit_code != -1 and not _noted(event, "suffix"):
         yield f"[The command ended with exit code {event.exit_code}.]"
 
 
 def image_urls(event: Event) -> list[str]:
     """The pictures that belong to an event, as it holds them."""
-    if isinstance(event, MessageAction | IPythonRunCellObservation):
+    if isinstance(event, MessageAction | IPythonRunCellObservation | MCPObservation):
         return list(event.image_urls or ())
     if isinstance(event, BrowserOutputObservation):
         shown = event.set_of_marks or event.screenshot

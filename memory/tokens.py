@@ -85,7 +85,7 @@ class TokenCounter:
         encoding = self.encoding if self.exact else None
         count_one = partial(_message_tokens, encoding=encoding)
         tokens = sum(
-            message.counted(encoding, count_one)
+            message.remembered(encoding, count_one)
             if isinstance(message, Message)
             else count_one(message)
             for message in messages

@@ -175,10 +175,14 @@ class View(Sequence[Event]):
         view._drop({turn.serial for turn in turns})
         return view
 
-    def replacing(self, stubs: Mapping[int, Event]) -> View:
+    def replacing(
+        self, stubs: Mapping[int, Event], known: Mapping[Turn, Turn] | None = None
+    ) -> View:
         """A view in which some events, named by their place, are replaced by others of their kind.
 
         For results whose content is masked: the stub keeps id, cause and tool call metadata.
+        ``known`` are turns that have been replaced before, to become the same again: they are not
+        made anew, so that what was remembered about them stays valid.
         """
         if not stubs:
             return self
@@ -186,18 +190,8 @@ class View(Sequence[Event]):
         for place, stub in stubs.items():
             view._events[place] = stub
         new = {self._serials[place]: stub for place, stub in stubs.items()}
-        view._turns = [
-            dataclasses.replace(
-                turn,
-                events=tuple(
-                    new.get(serial, event)
-                    for serial, event in zip(turn.serials, turn.events, strict=True)
-                ),
-            )
-            if any(serial in new for serial in turn.serials)
-            else turn
-            for turn in self._turns
-        ]
+        known = known or {}
+        view._turns = [known.get(turn) or _replaced(turn, new) for turn in self._turns]
         return view
 
     # ------------------------------------------------------------------ the fold
@@ -419,6 +413,14 @@ class View(Sequence[Event]):
             if begin < offset <= end:
                 offset = end + 1
         return offset
+
+
+def _replaced(turn: Turn, new: Mapping[int, Event]) -> Turn:
+    """The turn with new events in the places of some; the same turn if there are none."""
+    if new.keys().isdisjoint(turn.serials):
+        return turn
+    events = tuple(new.get(n, event) for n, event in zip(turn.serials, turn.events, strict=True))
+    return dataclasses.replace(turn, events=events)
 
 
 # ---------------------------------------------------------------------- links

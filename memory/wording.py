@@ -15,7 +15,7 @@ __all__ = ["clean_json", "tool_call_id", "tool_name", "usable_thinking", "valid_
 _ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _MISTRAL_ID = re.compile(r"[A-Za-z0-9]{9}")
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_-]")
-_ODD_ESCAPE = re.compile(r"\\u(?:d[89a-f]|0000)", re.IGNORECASE)
+_ESCAPE = re.compile(r"\\u(?:d[89a-f]|0000)", re.IGNORECASE)
 
 
 def tool_call_id(raw: str, profile: str) -> str:
@@ -48,7 +48,8 @@ def valid_arguments(text: str) -> str:
         except (ValueError, RecursionError):
             value = None
     else:
-        odd = _ODD_ESCAPE.search(text) or clean(text) != text
+        # An escape may hide what cannot be sent; whole surrogate pairs are fine.
+        odd = clean(text) != text or (_ESCAPE.search(text) and clean_json(value) is not value)
         if isinstance(value, dict) and not odd:
             return text
     if not isinstance(value, dict):

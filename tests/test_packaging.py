@@ -20,6 +20,7 @@ import eventfold
 from eventfold import benchmarks, condensers, events, memory
 
 ROOT = Path(__file__).resolve().parents[1]
+SCRIPTS = ROOT / "benchmarks" / "micro"  # run from a checkout, beside peers; not shipped
 FLOORS = {  # from the ground up: a floor imports from itself and from those before it
     "events": events,
     "memory": memory,
@@ -54,7 +55,10 @@ def in_floors() -> list[Path]:
     return sorted(
         path
         for path in found
-        if path.is_file() and "__pycache__" not in path.parts and path.suffix != ".md"
+        if path.is_file()
+        and "__pycache__" not in path.parts
+        and path.suffix != ".md"
+        and SCRIPTS not in path.parents
     )
 
 

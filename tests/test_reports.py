@@ -48,6 +48,7 @@ from eventfold.events import (
 from eventfold.memory import (
     Budget,
     ConversationMemory,
+    ImageContent,
     Message,
     Reply,
     State,
@@ -61,6 +62,7 @@ from eventfold.memory.turns import Turn
 from tests.notation import A, C, E, Item, M, O, R, S, U, batch, log, named
 from tests.samples import PNG
 
+USER = EventSource.USER
 SYSTEM = ("system", "You are a coding agent.")
 TASK = "Fix the bug."
 
@@ -162,6 +164,15 @@ def always(view: View, budget: Budget | None, /) -> str:
     return "always"
 
 
+def never(view: View, budget: Budget | None, /) -> None:
+    return None
+
+
+def oldest(view: View, requested: bool, budget: Budget | None, /) -> list[Turn]:
+    """Behind the system message and the task."""
+    return view.turns[2:3]
+
+
 # ---------------------------------------------------------------------- calls and their results
 
 FOUR_PAIRS = [S(), U(), *pair("r1", "a"), *pair("r2", "b"), *pair("r3", "c"), *pair("r4", "d")]
@@ -194,6 +205,25 @@ def test_a_cut_between_a_call_and_its_result_takes_both(last: int, kept: list[in
             for message in (("assistant", "", call), ("tool", f"out of {call}", call))
         ),
     ]
+
+
+@pytest.mark.parametrize(
+    ("offset", "view"),
+    [
+        (-1, [0, 4, 1, 2, 3]),
+        (0, [0, 4, 1, 2, 3]),
+        (2, [0, 1, 4, 2, 3]),
+        (3, [0, 1, 2, 3, 4]),
+        (4, [0, 1, 2, 3, 4]),
+        (90, [0, 1, 2, 3, 4]),
+    ],
+)
+def test_a_summary_does_not_part_a_call_from_its_result(offset: int, view: list[int]) -> None:
+    """OpenHands 7512: nor the system message from the beginning."""
+    events = log(S(), U(), pair("r1", "a"), C([], "in short", offset))
+    assert ids(View.from_events(events)) == view
+    assert ("assistant", "", "a") in said(events)
+    assert said(events)[0] == SYSTEM
 
 
 def test_half_of_the_history_goes_in_whole_pairs() -> None:
@@ -247,6 +277,13 @@ def test_the_calls_of_a_response_are_one_message_wherever_they_were_logged(order
         ("tool", "B", "b"),
         ("user", "next"),
     ]
+
+
+def test_calls_stand_in_the_order_of_the_response() -> None:
+    """SDK 1450: whichever was logged, and answered, first."""
+    first, second = batch("r1", "a", "b")
+    events = log(S(), U(), second, result("b", "B"), first, result("a", "A"))
+    assert said(events)[2:] == [("assistant", "", "a", "b"), ("tool", "A", "a"), ("tool", "B", "b")]
 
 
 def test_a_result_that_comes_after_its_call_was_forgotten_is_no_result() -> None:
@@ -550,13 +587,22 @@ def test_arguments_are_sent_as_valid_json_and_logged_as_they_came(
 # ---------------------------------------------------------------------- requests and progress
 
 RECALLED = [
-    named("recall", RecallAction(recall_type="workspace_context", source=EventSource.USER)),
+    named("recall", RecallAction(recall_type="workspace_context", source=USER)),
     O("recall", observation=RecallObservation(repo_name="o/r"), links="cause"),
 ]
 OVERFLOW = ValueError("This model's maximum context length is 4096 tokens")
 
 
-@pytest.mark.parametrize("beginning", [[S(), U()], [S(), U(), *RECALLED], [S()], [U()]])
+@pytest.mark.parametrize(
+    "beginning",
+    [
+        [S(), U()],
+        [S(), U(), *RECALLED],
+        [S(), U(), *RECALLED, R(), C([]), R(), C([])],
+        [S()],
+        [U()],
+    ],
+)
 @pytest.mark.parametrize("name", ["conversation_window", "openhands-v0"])
 def test_a_request_that_cannot_help_ends_with_the_floor(beginning: list[Item], name: str) -> None:
     """OpenHands 10873, 8630, 9023, 10030, SDK 1073: request and empty answer, until the limit."""
@@ -575,15 +621,14 @@ def test_overflows_end_although_each_is_answered() -> None:
     """OpenHands 10873: a provider that refuses whatever is sent."""
     stream = EventStream("s")
     stream.extend(log(S(), U(), pairs(50)))
-    context = AgentContext(stream, ConversationWindowCondenser())
+    context = AgentContext(stream, RollingCondenser(never, oldest))
     refusals = 0
     while context.overflowed(OVERFLOW):
         refusals += 1
-        try:
-            context.messages()
-        except CannotCondense:
-            break
+        context.messages()
     assert 1 < refusals < 10
+    stream.extend(event.replace(id=-1, cause=None) for event in log(pair("s", "z")))
+    assert context.overflowed(OVERFLOW)  # after an answer they are counted anew
 
 
 FIVE = [M(f"{n} is done. " * 60) for n in range(5)]
@@ -610,6 +655,17 @@ def test_a_pending_request_passes_through_a_condenser_that_forgets_nothing() -> 
     outcome = pipeline.condense(view)
     assert forgotten(outcome) == [2, 3, 4, 5, 6]  # half of seven, the summary among them
     assert not carried_out(view, outcome, 8).unhandled_condensation_request
+
+
+def test_a_request_that_one_condenser_cannot_answer_is_left_to_the_next() -> None:
+    """OpenHands 11332: the window keeps the task, which the summarizer may forget."""
+    view = asked(log(S(), U("word " * 300), U("go on")))
+    with pytest.raises(CannotCondense):
+        ConversationWindowCondenser().condense(view)
+    pipeline = CondenserPipeline(
+        ConversationWindowCondenser(), LLMSummarizingCondenser(Model(), 10, 0)
+    )
+    assert forgotten(pipeline.condense(view)) == [1]
 
 
 def test_a_pipeline_in_which_nobody_answers_says_so_when_it_is_built() -> None:
@@ -719,6 +775,22 @@ def test_a_result_larger_than_the_window_is_shortened() -> None:
     assert messages[3].text.endswith("end")
 
 
+def test_many_large_results_of_one_response_are_shortened_together() -> None:
+    """xagent 2072: each alone would fit."""
+    calls = "abcdefgh"
+    huge = [result(call, f"{call} begins " + "word " * 2000 + "and ends") for call in calls]
+    stream = EventStream("s")
+    stream.extend(log(S(), U(), batch("r1", *calls), huge))
+    budget = Budget(1000, counter=TokenCounter(exact=False))
+    messages = AgentContext(stream, ConversationWindowCondenser(), budget=budget).prepare()
+    assert budget.fits(messages)
+    assert shape(messages[2]) == ("assistant", "", *calls)
+    for call, message in zip(calls, messages[3:], strict=True):
+        assert message.tool_call_id == call
+        assert message.text.startswith(f"{call} begins")
+        assert message.text.endswith("and ends")
+
+
 # ---------------------------------------------------------------------- overflows, by their words
 
 
@@ -818,6 +890,8 @@ OTHERS = refusals("""
     Request exceeds the maximum allowed number of bytes. The maximum request size is 32 MB.
 
     The prompt is below the minimum of 1024 tokens for prompt caching
+
+    Tokens per minute (TPM) exceeded: reduce the length of the messages, or try again in 20s
 
     Invalid API key
 
@@ -992,11 +1066,22 @@ def test_a_new_summary_is_made_from_the_whole_old_one_and_replaces_it(
     view = carried_out(view, LLMSummarizingCondenser(model, 10).condense(view), 14)
     assert [e.content for e in view if isinstance(e, AgentCondensationObservation)] == [first]
     view = after(view, *log(S(), U(), M(), steps[:12], steps[12:])[15:])
-    view = carried_out(view, LLMSummarizingCondenser(model, 10, keep_first).condense(view), 27)
+    outcome = LLMSummarizingCondenser(model, 10, keep_first).condense(view)
+    assert 14 in forgotten(outcome)  # what leaves the view is named
+    view = carried_out(view, outcome, 27)
     assert first in model.requests[1]
     summaries = [e for e in view if isinstance(e, AgentCondensationObservation)]
     assert [(e.content, e.id) for e in summaries] == [("Summary two.", 27)]
     assert FACT not in str(said(view))
+
+
+def test_a_summary_in_the_log_replaces_the_one_before() -> None:
+    """langmem 118: also one that does not name it; without a summary the old one stays."""
+    done = [S(), U(), M("one"), M("two"), M("three"), C([2], "one is done", 2)]  # 5
+    assert ids(View.from_events(log(*done, C([3], label="C6")))) == [0, 1, 5, 4]
+    events = log(*done, C([3], "one and two are done", 2, label="C6"))
+    assert ids(View.from_events(events)) == [0, 1, 6, 4]
+    assert said(events)[1] == ("user", TASK, "one and two are done")
 
 
 def test_a_summary_that_is_its_own_input_does_not_grow() -> None:
@@ -1113,7 +1198,7 @@ def test_the_newest_user_message_stays_and_the_huge_result_is_shortened() -> Non
     question = "And why is the second test slow?"
     stream.extend(
         log(
-            *(S(), U(), A("r1", "a"), result("a", "out " * 300), U(question)),
+            *(S(), U(), A("r1", "a"), result("a", "out " * 1000), U(question)),
             *(A("r2", "b"), result("b", "begin " + "word " * 4000 + "end")),
         )
     )
@@ -1144,7 +1229,7 @@ def test_the_newest_user_message_survives_every_condenser(name: str) -> None:
         pytest.fail("each of ten requests was answered")
 
 
-@pytest.mark.parametrize("initial", [None, MessageAction("delete X", source=EventSource.USER)])
+@pytest.mark.parametrize("initial", [None, MessageAction("delete X", source=USER)])
 def test_what_was_forgotten_is_not_put_back(initial: MessageAction | None) -> None:
     """OpenHands 11910: the first instruction, long finished, stood again beside the summary."""
     turns = [i for n in range(1, 11) for i in (M(f"say {n}{LONG}"), U(f"ask {n}{LONG}"))]
@@ -1161,6 +1246,18 @@ def test_what_was_forgotten_is_not_put_back(initial: MessageAction | None) -> No
         ("user", f"ask 10{LONG}"),
     ]
     assert "delete X" not in str(messages)
+
+
+def test_a_summary_stands_for_the_forgotten_task_where_no_user_message_is_left() -> None:
+    """OpenHands 11910: the start message was restored because none was there."""
+    events = log(S(), U("delete X"), C([1], "X was deleted", 1), M("Done."))
+    messages = ConversationMemory().process_events(events, MessageAction("delete X", source=USER))
+    assert [shape(message) for message in messages] == [
+        SYSTEM,
+        ("user", "X was deleted"),
+        ("assistant", "Done."),
+        ("user", "Continue."),
+    ]
 
 
 # ---------------------------------------------------------------------- masking
@@ -1206,10 +1303,15 @@ def test_a_masked_page_keeps_its_call_and_says_what_was_left_out() -> None:
 
 def test_a_masked_page_loses_its_screenshot_and_says_so() -> None:
     """OpenHands 8282: a picture is content, too."""
-    page = BrowserOutputObservation(content="hello", url="http://localhost/", screenshot=PNG)
-    events = log(S(), U(), A("r1", "a", action=BrowseURLAction(url="x")), O("a", observation=page))
-    masked = BrowserOutputCondenser(0).condense(View.from_events(events))
+    text = "hello " * 100
+    page = BrowserOutputObservation(content=text, url="http://localhost/", screenshot=PNG)
+    browse = BrowseURLAction(url="http://localhost/")
+    seen = [A("r1", "a", action=browse), O("a", observation=page)]
+    newest = [A("r2", "b", action=browse), O("b", observation=page)]
+    masked = BrowserOutputCondenser(1).condense(View.from_events(log(S(), U(), seen, newest)))
     assert isinstance(masked, View)
     messages = ConversationMemory().process_events(masked, vision_is_active=True)
-    assert [message.role for message in messages] == ["system", "user", "assistant", "tool"]
+    assert [m.role for m in messages[2:]] == ["assistant", "tool", "assistant", "tool", "user"]
+    assert "hello" not in messages[3].text
     assert "screenshot" in messages[3].text
+    assert [type(part) for part in messages[6].content] == [ImageContent]

@@ -3,6 +3,7 @@
 import base64
 import copy
 import json
+import pickle
 import re
 import sys
 from types import ModuleType
@@ -11,9 +12,19 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
+from eventfold.events import Event, ToolCall
 from eventfold.events.event import EventfoldError
+from eventfold.memory import (
+    ConversationMemory,
+    ImageContent,
+    Message,
+    NothingToSend,
+    TextContent,
+    message_rules,
+)
 from eventfold.memory.images import as_image_url, image_problem
 from eventfold.memory.rules import PROFILES, RULES, UnknownProfile, Violation, check_messages
+from tests.logs import event_logs
 
 Chat = list[dict[str, Any]]
 
@@ -374,6 +385,59 @@ def test_circular_and_deeply_nested_messages_are_violations() -> None:
     del deep
 
 
+# What a Message remembers
+
+
+def test_a_message_is_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked_at: list[object] = []
+    monkeypatch.setattr(message_rules, "unsendable", looked_at.append)
+    messages = [Message.user_message("Fix it."), Message.assistant_message("Done.")]
+    for _ in range(3):
+        assert rules([*messages, user("And?")]) == set()
+    assert looked_at == [
+        *(messages[0].to_dict(), messages[1].to_dict(), user("And?")),
+        *(user("And?"), user("And?")),
+    ]
+
+
+def test_what_is_remembered_is_told_apart_by_profile_and_vision() -> None:
+    pictures = [
+        Message.user_message("Look."),
+        Message.from_tool_calls([ToolCall("a", "look", "{}")]),
+        Message.tool_message([TextContent("Here."), ImageContent(PNG)], "a"),
+    ]
+    for _ in range(2):
+        assert rules(pictures, "anthropic") == set()
+        assert rules(pictures, "anthropic", vision=False) == {"R12"}
+        assert rules(pictures, "openai", vision=True) == {"R12"}
+        assert rules(pictures, "mistral", vision=False) == {"R6", "R12"}
+
+
+def test_dicts_and_other_objects_are_read_again() -> None:
+    class Said(Message):
+        def to_dict(self) -> dict[str, Any]:
+            return message
+
+    message = user()
+    assert rules([message]) == rules([Said("user")]) == set()
+    message["content"] = ""
+    assert rules([message]) == rules([Said("user")]) == {"R10"}
+
+
+def test_a_message_that_cannot_be_told_is_a_violation() -> None:
+    broken: Any = [5]
+    for _ in range(2):
+        assert rules([user(), Message("user", broken)]) == {"R16"}
+
+
+def test_a_checked_message_can_be_copied() -> None:
+    message = Message.user_message("")
+    found = check_messages([message])
+    for copied in (copy.deepcopy(message), pickle.loads(pickle.dumps(message)), message.replace()):
+        assert copied == message
+        assert check_messages([copied]) == found
+
+
 # Tools, window, vision
 
 
@@ -656,6 +720,46 @@ def test_checking_is_total_and_changes_nothing(
     for violation in found:
         assert violation.index is None or 0 <= violation.index < len(messages)
         assert str(violation).encode()
+
+
+FROZEN = st.builds(
+    Message,
+    st.sampled_from(["system", "user", "assistant", "tool"]),
+    st.lists(st.builds(TextContent, WORDS) | st.builds(ImageContent, WORDS), max_size=3),
+    st.lists(st.builds(ToolCall, WORDS, WORDS, WORDS), max_size=2),
+    tool_call_id=st.none() | WORDS,
+    thinking=st.fixed_dictionaries({}, optional={"thinking_blocks": st.lists(PARTS, max_size=2)}),
+    cache_marker=st.booleans(),
+)
+
+
+@st.composite
+def conversations(draw: st.DrawFn) -> list[Message]:
+    """What a memory says, with a few messages left out and a few odd ones put in."""
+    memory = ConversationMemory(draw(st.sampled_from(sorted(PROFILES))))
+    log: list[Event] = draw(event_logs(max_size=30))
+    try:
+        messages = memory.process_events(log, vision_is_active=True)
+    except NothingToSend:
+        messages = []
+    places = st.integers(0, len(messages))
+    for place in draw(st.lists(places, max_size=3)):
+        del messages[place : place + 1]
+    for message in draw(st.lists(FROZEN, max_size=3)):
+        messages.insert(draw(places), message)
+    return messages
+
+
+@given(conversations())
+def test_a_remembered_check_equals_a_fresh_one(messages: list[Message]) -> None:
+    for _ in range(2):
+        for profile in PROFILES:
+            for vision in (None, False):
+                fresh: list[Any] = [copy.deepcopy(message.to_dict()) for message in messages]
+                found = check_messages(messages, profile, vision=vision)
+                assert found == check_messages(fresh, profile, vision=vision)
+                found = check_messages(messages[1:], profile, vision=vision)
+                assert found == check_messages(fresh[1:], profile, vision=vision)
 
 
 @given(st.lists(MESSAGES | JUNK, max_size=6), st.sampled_from(sorted(PROFILES)))

@@ -34,17 +34,17 @@ class Run:
     """One recorded run of an agent.
 
     ``events`` are numbered densely from 0; every ``cause`` and every id in a condensation means
-    these numbers. ``recorded_ids`` are the ids that the file had for them, None where it had none.
-    ``as_recorded`` has more of what the file said, by event id: recorded values that were mapped,
-    derived or dropped, by key (``...`` for a key that was not there). A writer restores the file
-    from both. Both are empty for events that were never read from a file.
+    these numbers. ``recorded_ids`` are the ids that the file had for them, numbers or texts, None
+    where it had none. ``as_recorded`` has more of what the file said, by event id: recorded values
+    that were mapped, derived or dropped, by key (``...`` for a key that was not there). A writer
+    restores the file from both. Both are empty for events that were never read from a file.
     """
 
     name: str
     format: str
     events: list[Event]
     problems: list[Problem] = field(default_factory=list)
-    recorded_ids: list[int | None] = field(default_factory=list)
+    recorded_ids: list[int | str | None] = field(default_factory=list)
     as_recorded: dict[int, dict[str, Any]] = field(default_factory=dict)
     path: Path | None = None
 

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from . import openhands_v0
+from . import eventfold_jsonl, openai_chat, openhands_v0, openhands_v1
 from .base import Format
 
 __all__ = ["FORMATS", "format_of", "format_of_folder", "holds_no_events"]
 
 # A new format is a module beside this one, its FORMAT here, and its lines below taken out.
-FORMATS: tuple[Format, ...] = (openhands_v0.FORMAT,)
+FORMATS: tuple[Format, ...] = (
+    eventfold_jsonl.FORMAT,
+    openhands_v0.FORMAT,
+    openhands_v1.FORMAT,
+    openai_chat.FORMAT,
+)
 
 
 def format_of(value: Any) -> Format | str | None:
@@ -24,12 +28,9 @@ def format_of(value: Any) -> Format | str | None:
     return next((title for title, test in _NOT_READ if test(value)), None)
 
 
-def format_of_folder(folder: Path) -> Format | str | None:
-    """The same for a folder whose files make up one run."""
-    for known in FORMATS:
-        if known.recognises_folder(folder):
-            return known
-    return _OPENHANDS_V1 if _is_v1_folder(folder) else None
+def format_of_folder(folder: Path) -> Format | None:
+    """The format of a folder whose files make up one run."""
+    return next((known for known in FORMATS if known.recognises_folder(folder)), None)
 
 
 def holds_no_events(value: Any) -> bool:
@@ -41,24 +42,6 @@ def holds_no_events(value: Any) -> bool:
 
 # Formats that are known so that a message can name them. Each test is given a whole file's value,
 # or a line's, and is strict enough to stand alone.
-
-
-def _is_v1(value: Any) -> bool:
-    items = _items(value, "history") or [value]
-    return any(
-        isinstance(item.get("kind"), str) and "source" in item
-        for item in items
-        if isinstance(item, dict)
-    )
-
-
-def _is_v1_folder(folder: Path) -> bool:
-    named = re.compile(r"event-\d+-.+\.json")
-    return any(
-        named.fullmatch(path.name)
-        for store in (folder / "events", folder)
-        for path in _listed(store)
-    )
 
 
 def _is_swe_agent(value: Any) -> bool:
@@ -97,42 +80,16 @@ def _is_claude(value: Any) -> bool:
     return "type" in value and not value.keys().isdisjoint({"sessionId", "parentUuid", "leafUuid"})
 
 
-def _is_chat(value: Any) -> bool:
-    if isinstance(value, dict) and isinstance(value.get("request_params"), dict):
-        return _is_chat(value["request_params"])
-    items = _items(value, "messages") or _items(value, "traj")
-    rows = [item for item in items if isinstance(item, dict)]
-    return any({"role", "content"} <= row.keys() for row in rows) or any(
-        isinstance(row.get("messages"), list) or isinstance(row.get("traj"), list) for row in rows
-    )
-
-
-_OPENHANDS_V1 = "OpenHands V1 (software-agent-sdk) events"
 _NOT_READ: tuple[tuple[str, Callable[[Any], bool]], ...] = (
-    (_OPENHANDS_V1, _is_v1),
     ("a SWE-agent trajectory", _is_swe_agent),
     ("a mini-swe-agent trajectory", _is_mini),
     ("an ATIF trajectory", _is_atif),
     ("a Codex CLI rollout", _is_codex),
     ("a Claude Code session", _is_claude),
-    ("OpenAI chat messages", _is_chat),
 )
-
-
-def _items(value: Any, key: str) -> list[Any]:
-    """The list that a value is, or has under a key."""
-    found = value.get(key) if isinstance(value, dict) else value
-    return found if isinstance(found, list) else []
 
 
 def _any_has(items: Any, keys: set[str]) -> bool:
     return isinstance(items, list) and any(
         isinstance(item, dict) and not keys.isdisjoint(item) for item in items
     )
-
-
-def _listed(folder: Path) -> list[Path]:
-    try:
-        return list(folder.iterdir())
-    except OSError:
-        return []

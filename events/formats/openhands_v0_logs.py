@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from itertools import chain
-from pathlib import Path
 from typing import Any
 
 from ..event import Event, UnknownEvent
 from ..serialization import event_from_dict, event_to_dict, unknown_event
 from .base import Problem, Run, describe
+from .event_lists import Item, Log
 from .json_rows import paused_gc
 from .numbering import Draft, number
 from .openhands_v0_repairs import (
@@ -22,31 +21,9 @@ from .openhands_v0_repairs import (
     unflattened,
 )
 
-__all__ = ["NAME", "Item", "Log", "is_event", "is_whole_event", "read_log", "recorded_dicts"]
+__all__ = ["NAME", "is_event", "is_whole_event", "read_log", "recorded_dicts"]
 
 NAME = "openhands_v0"
-
-
-@dataclass(frozen=True, slots=True)
-class Item:
-    """An event as JSON. ``place`` is where it stands in its file, or the name of its own file."""
-
-    value: Any
-    place: str
-    file: str
-    line: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class Log:
-    """The events of one run, not read yet, and what is said beside them."""
-
-    name: str
-    path: Path
-    line: int | None
-    items: Iterable[Item | Problem]
-    is_pairs: bool = False
-    instruction: str | None = None
 
 
 def is_event(value: Any) -> bool:
@@ -152,7 +129,7 @@ def recorded_dicts(run: Run) -> Iterator[dict[str, Any]]:
     A run that was not read from a plain V0 log, or whose list of events was changed since, has the
     ids of its events.
     """
-    ids = run.recorded_ids
+    ids = [known if isinstance(known, int) else None for known in run.recorded_ids]
     restore = (
         run.format == NAME
         and len(ids) == len(run.events)

@@ -60,15 +60,12 @@ def _with_problems(start: Path, found: Iterable[Run | Problem]) -> Iterator[Run]
 def _in_folder(folder: Path) -> Iterator[Run | Problem]:
     found = format_of_folder(folder)
     try:
-        if isinstance(found, Format):
+        if found is not None:
             yield from found.read_folder(folder)
             return
         entries = sorted(folder.iterdir())
     except OSError as error:
         yield Problem(str(folder), None, f"cannot be read: {error.strerror or error}")
-        return
-    if found is not None:
-        yield Problem(str(folder), None, _not_read(found))
         return
     for entry in entries:
         if entry.name.startswith("."):

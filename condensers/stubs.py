@@ -1,0 +1,227 @@
+"""Stubs: what stands in a view for results whose content is let go, and which results may be."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple, TypeVar
+
+from ..events.condensation import AgentCondensationObservation
+from ..events.event import Event, InvalidArgument, UnknownEvent
+from ..memory.rendering import image_urls, result_text
+from ..memory.tokens import TokenCounter
+from ..memory.turns import Turn, TurnKind, is_observation
+from ..memory.view import View
+
+__all__ = [
+    "Result",
+    "Stubs",
+    "Window",
+    "counted",
+    "is_smaller",
+    "is_stub",
+    "size_of",
+    "stub_of",
+    "tokens_of",
+    "unseen_from",
+]
+
+LEAST_GAIN = 10  # tokens: a stub that saves less is not worth what it hides
+
+_COUNTER = TokenCounter(exact=False)
+_About = TypeVar("_About", bound=Hashable)
+
+
+# ---------------------------------------------------------------------- which results
+
+
+class Result(NamedTuple):
+    """Something that came back and that the LLM is shown, at its place in the view. ``action`` is
+    what it answers, None if that is not in the view."""
+
+    place: int
+    event: Event
+    action: Event | None
+    turn: Turn
+
+
+def _results_in(turn: Turn) -> list[tuple[Event, Event | None]]:
+    """The results of a turn with their actions: of several for one call the one that counts."""
+    found: list[tuple[Event, Event | None]] = []
+    if turn.kind not in (TurnKind.RESPONSE, TurnKind.LATE, TurnKind.OTHER):
+        return found
+    for call in turn.calls:
+        action, result = call.action, call.result
+        if is_observation(action):
+            is_shown = action.tool_call_metadata or not isinstance(action, UnknownEvent)
+            if is_shown and not is_stub(action):
+                found.append((action, None))
+        elif result is not None and not is_stub(result):
+            found.append((result, action))
+    return found
+
+
+def is_stub(event: Event) -> bool:
+    """True for a summary, or what stands for a result already."""
+    return isinstance(event, AgentCondensationObservation)
+
+
+def unseen_from(view: View, until: int) -> int:
+    """The place from which on results may be unseen: where the newest LLM response began, among
+    the view's first ``until`` events. What stands before it has been answered."""
+    begins = {id(turn.events[0]) for turn in view.turns if turn.kind is TurnKind.RESPONSE}
+    for place in range(until - 1, -1, -1):
+        if id(view[place]) in begins:
+            return place
+    return 0
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """The newest ``size`` of some ``unit`` (such as "events"); its border moves in jumps of
+    ``stride``.
+
+    Raises :class:`InvalidArgument` for a negative size, or a stride that is not from 1 to the size.
+    """
+
+    size: int
+    stride: int
+    unit: str
+
+    def __post_init__(self) -> None:
+        if self.size < 0:
+            raise InvalidArgument(
+                f"a window is a number of {self.unit}, 0 or more; found {self.size}"
+            )
+        if not 1 <= self.stride <= max(1, self.size):
+            raise InvalidArgument(
+                f"a stride is a number of {self.unit}, from 1 to the window's {self.size}: beyond "
+                f"that nothing would be left after a jump; found {self.stride}"
+            )
+
+    def outside(self, count: int) -> int:
+        """How many of ``count`` are outside: the oldest ones, a multiple of the stride."""
+        return -(-max(0, count - self.size) // self.stride) * self.stride
+
+    def since(self, count: int) -> int:
+        """The count at which the border jumped to where it is at ``count``. With stride 1 it is
+        never at rest, and this is ``count`` itself."""
+        outside = self.outside(count)
+        return outside - self.stride + self.size + 1 if outside else count
+
+
+# ---------------------------------------------------------------------- what stands for them
+
+
+class Stubs:
+    """Puts stubs into the place of events. Each is made once, and remembered with the turn that
+    holds it for as long as the view has them, so that what others know of a turn stays valid.
+    """
+
+    def __init__(self) -> None:
+        self._results: dict[Turn, list[tuple[Event, Event | None]]] = {}
+        # By the event's identity, and by what its stub is about; with the event, which keeps its
+        # identity from being used again.
+        self._made: dict[tuple[int, Hashable], tuple[Event, Event | None]] = {}
+        self._turns: dict[Turn, Turn] = {}
+
+    def results(self, view: View) -> list[Result]:
+        """The view's results, in its order. Summaries, stubs, and knowledge that no call asked for
+        are none."""
+        known, self._results = self._results, {}
+        places = {id(event): place for place, event in enumerate(view.events)}
+        found = []
+        for turn in view.turns:
+            pairs = known.get(turn)
+            if pairs is None:
+                pairs = _results_in(turn)
+            self._results[turn] = pairs
+            for event, action in pairs:
+                found.append(Result(places[id(event)], event, action, turn))
+        return sorted(found, key=_place)
+
+    def put(
+        self,
+        view: View,
+        places: Mapping[int, _About],
+        make: Callable[[Event, _About], Event | None],
+    ) -> View:
+        """The view with what ``make`` makes of the events at these places, each with what it is
+        to be about; None leaves an event as it is. The same view if nothing is replaced."""
+        known, self._made = self._made, {}
+        events = view.events
+        stubs: dict[int, Event] = {}
+        changed: set[int] = set()
+        for place, about in places.items():
+            event = events[place]
+            key = (id(event), about)
+            made = known.pop(key, None)
+            if made is None:
+                made = (event, make(event, about))
+                changed.add(key[0])
+            self._made[key] = made
+            if made[1] is not None:
+                stubs[place] = made[1]
+        changed.update(event_id for event_id, _ in known)  # what has no stub any more
+        if changed:
+            self._turns = {
+                turn: new
+                for turn, new in self._turns.items()
+                if changed.isdisjoint(map(id, turn.events))
+            }
+        replaced = view.replacing(stubs, self._turns)
+        self._turns = {
+            old: new for old, new in zip(view.turns, replaced.turns, strict=True) if old is not new
+        }
+        return replaced
+
+
+def _place(result: Result) -> int:
+    return result.place
+
+
+# What an image costs at the least: the note that stands for it where images are off.
+_IMAGE_NOTE = "(an image is not shown: images are off)"
+
+
+def stub_of(event: Event, text: str) -> Event | None:
+    """A stub for a result, with its id, cause and call; None if it would save nothing.
+
+    Where only the images of a result are large, its own text stays and they go.
+    """
+    content = result_text(event)
+    images = len(image_urls(event))
+    if not is_smaller(text, "\n".join([content, *[_IMAGE_NOTE] * images])):
+        if not images:
+            return None
+        text = f"{content}\n({counted(images, 'image')} left out)"
+    return AgentCondensationObservation(
+        content=text,
+        id=event.id,
+        timestamp=event.timestamp,
+        source=event.source,
+        cause=event.cause,
+        tool_call_metadata=event.tool_call_metadata,
+    )
+
+
+def is_smaller(text: str, than: str) -> bool:
+    """True if a text is shorter than another and saves at least ``LEAST_GAIN`` tokens."""
+    return len(text) < len(than) and tokens_of(text) + LEAST_GAIN <= tokens_of(than)
+
+
+def tokens_of(text: str) -> int:
+    """The estimated tokens of a text as a message of its own."""
+    return _COUNTER.count([{"role": "tool", "content": text}])
+
+
+def size_of(event: Event) -> str:
+    """How large a result is, in words."""
+    size = counted(len(result_text(event)), "character")
+    images = len(image_urls(event))
+    return f"{size} and {counted(images, 'image')}" if images else size
+
+
+def counted(number: int, thing: str) -> str:
+    """A number of things, in words."""
+    return f"{number} {thing}" if number == 1 else f"{number} {thing}s"
