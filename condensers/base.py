@@ -35,7 +35,12 @@ _log = logging.getLogger(__name__)
 
 
 class CannotCondense(EventfoldError):
-    """A smaller prompt was asked for and cannot be had; the message says what is irreducible."""
+    """A smaller prompt was asked for and cannot be had; the message says what is irreducible.
+
+    ``view`` is how far view condensers had come, if there were any.
+    """
+
+    view: View | None = None
 
 
 class SummaryFailed(EventfoldError):
@@ -146,25 +151,27 @@ class RollingCondenser(Condenser):
         plan = self._plan(view, budget)
         if plan is None:
             return view
-        summary = None
-        if self.stand_in is not None:
-            try:
+        try:
+            summary = None
+            if self.stand_in is not None:
                 summary = self.stand_in.summarize(plan.forgotten, plan.previous_summary)
-            except SummaryFailed as failure:
-                return self._without_summary(plan, failure)
-        return self._carried_out(plan, summary)
+            return self._carried_out(plan, summary)
+        except SummaryFailed as failure:
+            fallback = self._fallback_for(plan, failure)
+            return view if fallback is None else fallback.condense(view, budget)
 
     async def acondense(self, view: View, budget: Budget | None = None) -> View | Condensation:
         plan = self._plan(view, budget)
         if plan is None:
             return view
-        summary = None
-        if self.stand_in is not None:
-            try:
+        try:
+            summary = None
+            if self.stand_in is not None:
                 summary = await self.stand_in.asummarize(plan.forgotten, plan.previous_summary)
-            except SummaryFailed as failure:
-                return self._without_summary(plan, failure)
-        return self._carried_out(plan, summary)
+            return self._carried_out(plan, summary)
+        except SummaryFailed as failure:
+            fallback = self._fallback_for(plan, failure)
+            return view if fallback is None else await fallback.acondense(view, budget)
 
     def _plan(self, view: View, budget: Budget | None) -> _Plan | None:
         self.metadata = {}
@@ -191,7 +198,7 @@ class RollingCondenser(Condenser):
         if sizes[1] >= sizes[0] and (plan.requested or summary is not None):
             problem = f"the prompt would have {sizes[1]} tokens instead of {sizes[0]}"
             if summary is not None:
-                return self._without_summary(plan, SummaryFailed(problem))
+                raise SummaryFailed(problem)
             self._give_up(plan, problem)
             return plan.view
         details = {
@@ -205,22 +212,21 @@ class RollingCondenser(Condenser):
         self.metadata = {**details, "forgotten": len(action.forgotten)}
         return Condensation(action.replace(details=details))
 
-    def _without_summary(self, plan: _Plan, failure: SummaryFailed) -> View | Condensation:
+    def _fallback_for(self, plan: _Plan, failure: SummaryFailed) -> Condenser | None:
+        """Who answers a request without this summary; nothing is forgotten unasked."""
         _log.warning("%s: no summary: %s", type(self).__name__, failure)
-        failed = {"reason": plan.reason, "summary_failed": str(failure)}
-        if plan.requested and self.fallback is not None:
-            result = self.fallback.condense(plan.view, plan.budget)
-            self.metadata = {**failed, "fallback": self.fallback.metadata}
-            return result
-        self._give_up(plan, str(failure))
-        self.metadata = failed
-        return plan.view
+        fallback = self.fallback if plan.requested else None
+        if fallback is None:
+            self._give_up(plan, str(failure))
+        self.metadata = {"reason": plan.reason, "summary_failed": str(failure)}
+        return fallback
 
     def _give_up(self, plan: _Plan, why: str) -> None:
         """Leaves all as it is; where a condensation was requested, that is an error."""
         self.metadata = {"reason": plan.reason, "not_done": why}
         if plan.requested:
-            raise cannot_condense(plan.view, plan.budget, why)
+            keep_first = getattr(self, "keep_first", None)
+            raise cannot_condense(plan.view, plan.budget, why, keep_first)
 
     def _tokens(self, view: View, budget: Budget | None) -> int:
         try:
@@ -277,9 +283,11 @@ def summary_offset(view: View, forgotten: Collection[int]) -> int:
     return len(view)
 
 
-def cannot_condense(view: View, budget: Budget | None, why: str) -> CannotCondense:
+def cannot_condense(
+    view: View, budget: Budget | None, why: str, keep_first: int | None = None
+) -> CannotCondense:
     """The error that names what cannot be made smaller: system message, protected turns, tools."""
-    floor = view.without(forgettable(view, budget=budget))
+    floor = view.without(forgettable(view, keep_first, budget=budget))
     counter = budget.counter if budget is not None else TokenCounter(exact=False)
     try:
         tokens = counter.count(ConversationMemory().process_events(floor))

@@ -164,7 +164,7 @@ class AgentContext:
         """Where no turn can be forgotten: the messages with shorter results, if they fit then."""
         if self.budget is None or self._limit is None:
             raise refusal
-        view = self.state.view
+        view = self.state.view if refusal.view is None else refusal.view
         limit, tokens = self._limit, self.budget.count(self._said(view, self._limit))
         while limit > SHORTEST_RESULT:
             limit = max(SHORTEST_RESULT, limit // 2)

@@ -71,6 +71,7 @@ class CondenserPipeline(Condenser):
 
 def _answered(view: View, refused: CannotCondense | None) -> View:
     if refused is not None:
+        refused.view = view
         raise refused
     return view
 

@@ -151,18 +151,19 @@ class Stubs:
         known, self._made = self._made, {}
         events = view.events
         stubs: dict[int, Event] = {}
-        changed: set[int] = set()
+        changed: set[int] = set()  # the identities of events with another stub than before
         for place, about in places.items():
             event = events[place]
             key = (id(event), about)
             made = known.pop(key, None)
             if made is None:
                 made = (event, make(event, about))
-                changed.add(key[0])
+                if made[1] is not None:
+                    changed.add(key[0])
             self._made[key] = made
             if made[1] is not None:
                 stubs[place] = made[1]
-        changed.update(event_id for event_id, _ in known)  # what has no stub any more
+        changed.update(key[0] for key, (_, stub) in known.items() if stub is not None)
         if changed:
             self._turns = {
                 turn: new

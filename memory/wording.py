@@ -5,12 +5,19 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from .rendering import clean
 
-__all__ = ["clean_json", "tool_call_id", "tool_name", "usable_thinking", "valid_arguments"]
+__all__ = [
+    "clean_json",
+    "tool_call_id",
+    "tool_name",
+    "unused_id",
+    "usable_thinking",
+    "valid_arguments",
+]
 
 _ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _MISTRAL_ID = re.compile(r"[A-Za-z0-9]{9}")
@@ -25,6 +32,13 @@ def tool_call_id(raw: str, profile: str) -> str:
         return raw
     digest = hashlib.sha256(raw.encode("utf-8", "surrogatepass")).hexdigest()
     return digest[:9] if mistral else f"call_{digest[:24]}"
+
+
+def unused_id(wanted: str, spare: str, used: Iterable[str]) -> str:
+    """The id that is wanted, or the spare one, or one made of it: the first that is not used."""
+    while wanted in used:
+        wanted, spare = spare, tool_call_id(f"{spare}#", "mistral" if len(spare) == 9 else "")
+    return wanted
 
 
 def tool_name(raw: str) -> str:

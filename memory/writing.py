@@ -16,7 +16,8 @@ from ..events.formats.base import Run
 from ..events.formats.eventfold_jsonl import NAME as EVENTFOLD, lines_of
 from ..events.formats.openai_chat_messages import NAME as OPENAI_CHAT, recorded_messages
 from ..events.formats.openhands_v0_logs import NAME as OPENHANDS_V0, recorded_dicts
-from .conversation_memory import CONTINUE, ConversationMemory, NothingToSend
+from .conversation_memory import ConversationMemory
+from .joining import CONTINUE, NothingToSend
 from .message import ChatDict, Message
 from .view import View
 

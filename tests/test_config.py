@@ -125,7 +125,10 @@ def test_a_given_model_is_used_before_the_configured_one() -> None:
     ("config", "said"),
     [
         ({"type": "browser_output_masking", "atention_window": 1}, ["'atention_window'"]),
-        ({"type": "browser_output_masking", "atention_window": 1}, ["attention_window, stride, type"]),
+        (
+            {"type": "browser_output_masking", "atention_window": 1},
+            ["attention_window, stride, type"],
+        ),
         ({"type": "browser_output_masking", "attention_window": -1}, ["attention_window", "-1"]),
         ({"type": "llm", "max_size": 0, "llm_config": {}}, ["max_size", "0"]),
         ({"type": "llm", "max_size": 10, "keep_first": 6}, ["keep_first", "5", "6"]),

@@ -56,8 +56,8 @@ from eventfold.memory import (
     View,
     check_messages,
 )
-from eventfold.memory.conversation_memory import PENDING
 from eventfold.memory.rules import PROFILES
+from eventfold.memory.speech import PENDING
 from eventfold.memory.turns import Turn
 from tests.notation import A, C, E, Item, M, O, R, S, U, batch, log, named
 from tests.samples import PNG

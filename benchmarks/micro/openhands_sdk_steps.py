@@ -57,6 +57,7 @@ from workload import (
     rolling,
     step_without_condensing,
     thought,
+    timed,
 )
 
 NAMES_OF_A_LOOP = """\
@@ -84,9 +85,9 @@ class InstantLLM(LLM):
 
 
 class SDKLoop:
-    def __init__(self, *, condensing: bool, everything: bool = False) -> None:
+    def __init__(self, *, condensing: bool) -> None:
         self.llm = LLM(model="gpt-4o", api_key="none", usage_id="agent")
-        self.everything = everything
+        self.everything = False
         self.condenser = None
         if condensing:
             summarizer = InstantLLM(model="gpt-4o", api_key="none", usage_id="condenser")
@@ -164,6 +165,17 @@ def events(steps: int) -> list[Event]:
     return [event for number in range(steps) for event in happened(number)]
 
 
+def with_everything(loop: SDKLoop) -> float:
+    """A rolling step of a run that has come past 6,000 events."""
+    loop.everything = True
+
+    def step(number: int) -> None:
+        loop.append(number)
+        loop.prompt()
+
+    return timed(step, LONG + 200, 100)
+
+
 def _raw_response() -> Any:
     from litellm import ModelResponse
 
@@ -176,12 +188,11 @@ _RAW = _raw_response()
 def main() -> None:
     logging.disable(logging.WARNING)
     log = [*beginning(), *events(LONG)]
+    loop = SDKLoop(condensing=True)
     figures = {
         **step_without_condensing(SDKLoop(condensing=False), count=5, counted=1),
-        **rolling(SDKLoop(condensing=True)),
-        **rolling(
-            SDKLoop(condensing=True, everything=True), "rolling_all", points=(100, LONG), count=100
-        ),
+        **rolling(loop),
+        "rolling_all": with_everything(loop),
         "fold": once(lambda: View.from_events(log)),
         "memory": memory(events),
         "import": import_time(NAMES_OF_A_LOOP),

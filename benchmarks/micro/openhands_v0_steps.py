@@ -64,8 +64,7 @@ from openhands.controller.state.state import State
 from openhands.events import EventSource, EventStream
 from openhands.events.action import CmdRunAction, MessageAction
 from openhands.events.observation import CmdOutputObservation
-from openhands.memory.condenser import LLMSummarizingCondenserConfig
-from openhands.memory.condenser.condenser import Condenser
+from openhands.memory.condenser.impl.llm_summarizing_condenser import LLMSummarizingCondenser
 from openhands.memory.conversation_memory import ConversationMemory"""
 
 

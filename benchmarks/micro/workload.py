@@ -218,7 +218,11 @@ def import_time(statements: str) -> float:
 
 
 def _imported(code: str) -> float:
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+    )
+    if done.returncode:
+        raise RuntimeError(done.stderr)
     return float(done.stderr.split()[-1])
 
 
