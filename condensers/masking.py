@@ -13,7 +13,7 @@ from ..memory.tokens import Budget
 from ..memory.view import View
 from .base import Condensation, Condenser
 from .config import CondenserConfig, Parts, register_condenser
-from .stubs import Stubs, Window, size_of, stub_of, unseen_from
+from .stubs import Stubs, Window, size_of, stub_of
 
 __all__ = [
     "BrowserOutputCondenser",
@@ -27,10 +27,9 @@ __all__ = [
 class ObservationMaskingCondenser(Condenser):
     """Masks the results that are older than the newest ``attention_window`` events of the view.
 
-    What came back since the newest LLM response began is never masked, so that the agent sees what
-    it has just done; nor is a result that is no larger than its stub. With a ``stride`` above 1 the
-    border moves in jumps of that many events, so that the prompt cache survives between them: then
-    the window is an upper bound.
+    A result that is no larger than its stub stays. With a ``stride`` above 1 the border moves in
+    jumps of that many events, so that the prompt cache survives between them: then the window is an
+    upper bound.
 
     Raises :class:`InvalidArgument` for a negative window, or a stride that is not from 1 to the
     window.
@@ -45,8 +44,6 @@ class ObservationMaskingCondenser(Condenser):
 
     def condense(self, view: View, budget: Budget | None = None) -> View | Condensation:
         border = self._window.outside(len(view))
-        if border:  # as it was when the border came to be here
-            border = min(border, unseen_from(view, self._window.since(len(view))))
         results = self._stubs.results(view) if border else []
         old = [result.place for result in results if result.place < border]
         masked = mask(view, old, _result_stub, self._stubs)
@@ -57,9 +54,9 @@ class ObservationMaskingCondenser(Condenser):
 class BrowserOutputCondenser(Condenser):
     """Masks all pages but the newest ``attention_window`` ones: their text and screenshots.
 
-    The pages that came back since the newest LLM response began are never masked, nor is one that
-    is no larger than its stub. With a ``stride`` above 1 the border moves in jumps of that many
-    pages, so that the prompt cache survives between them: then the window is an upper bound.
+    As in OpenHands, a page of any size is masked. With a ``stride`` above 1 the border moves in
+    jumps of that many pages, so that the prompt cache survives between them: then the window is an
+    upper bound.
 
     Raises :class:`InvalidArgument` for a negative window, or a stride that is not from 1 to the
     window.
@@ -74,16 +71,12 @@ class BrowserOutputCondenser(Condenser):
 
     def condense(self, view: View, budget: Budget | None = None) -> View | Condensation:
         pages = [
-            place
-            for place, event in enumerate(view.events)
-            if isinstance(event, BrowserOutputObservation)
+            result.place
+            for result in self._stubs.results(view)
+            if isinstance(result.event, BrowserOutputObservation)
         ]
         old = pages[: self._window.outside(len(pages))]
-        if old:
-            moved = pages[self._window.since(len(pages)) - 1] + 1 if self.stride > 1 else len(view)
-            seen = unseen_from(view, moved)
-            old = [place for place in old if place < seen]
-        masked = mask(view, old, _page_stub, self._stubs)
+        masked = mask(view, old, _page_stub, self._stubs, of_any_size=True)
         self.metadata = _noted(view, masked, old, len(old))
         return masked
 
@@ -98,11 +91,15 @@ def mask(
     places: Iterable[int],
     stub_text: Callable[[Event], str],
     stubs: Stubs | None = None,
+    *,
+    of_any_size: bool = False,
 ) -> View:
-    """A view in which stubs stand for the results at these places, wherever that makes it
-    smaller; the same view if it does so nowhere."""
+    """A view in which stubs stand for the results at these places, wherever that makes it smaller
+    (or everywhere, if they may be ``of_any_size``); the same view if it does so nowhere."""
     return (stubs or Stubs()).put(
-        view, dict.fromkeys(places), lambda event, _: stub_of(event, stub_text(event))
+        view,
+        dict.fromkeys(places),
+        lambda event, _: stub_of(event, stub_text(event), of_any_size=of_any_size),
     )
 
 

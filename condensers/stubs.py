@@ -185,14 +185,15 @@ def _place(result: Result) -> int:
 _IMAGE_NOTE = "(an image is not shown: images are off)"
 
 
-def stub_of(event: Event, text: str) -> Event | None:
-    """A stub for a result, with its id, cause and call; None if it would save nothing.
+def stub_of(event: Event, text: str, *, of_any_size: bool = False) -> Event | None:
+    """A stub for a result, with its id, cause and call; None if it would save nothing, unless it
+    may be ``of_any_size``.
 
     Where only the images of a result are large, its own text stays and they go.
     """
     content = result_text(event)
     images = len(image_urls(event))
-    if not is_smaller(text, "\n".join([content, *[_IMAGE_NOTE] * images])):
+    if not of_any_size and not is_smaller(text, "\n".join([content, *[_IMAGE_NOTE] * images])):
         if not images:
             return None
         text = f"{content}\n({counted(images, 'image')} left out)"

@@ -130,8 +130,8 @@ def test_the_border_of_a_window_moves_in_jumps(size: int, stride: int, outside: 
 @pytest.mark.parametrize(
     ("window", "masked"),
     [
-        # S U c0 O(c0) c1 O(c1) c2 O(c2): ids 0 to 7; the newest response began at 6
-        (0, [3, 5]),
+        # S U c0 O(c0) c1 O(c1) c2 O(c2): ids 0 to 7
+        (0, [3, 5, 7]),
         (1, [3, 5]),
         (2, [3, 5]),
         (3, [3]),
@@ -159,13 +159,10 @@ def test_a_stub_has_the_links_of_its_result_and_says_what_is_missing() -> None:
     assert "Repeat the call" in stub.content
 
 
-def test_what_came_back_since_the_newest_response_began_is_never_masked() -> None:
+def test_parallel_results_are_masked_each_by_its_place() -> None:
     view = view_of(S(), U(), pairs(1), batch("s", "a", "b"), U("wait"), O("a", LONG), O("b", LONG))
-    assert changed(ObservationMaskingCondenser(0), view) == [3]
-    after = view_of(
-        S(), U(), pairs(1), batch("s", "a", "b"), U("wait"), O("a", LONG), O("b", LONG), M("So.")
-    )
-    assert changed(ObservationMaskingCondenser(0), after) == [3, 7, 8]
+    assert changed(ObservationMaskingCondenser(1), view) == [3, 7]
+    assert changed(ObservationMaskingCondenser(0), view) == [3, 7, 8]
 
 
 def test_a_result_that_is_no_larger_than_its_stub_stays() -> None:
@@ -210,13 +207,9 @@ def test_a_stride_keeps_the_border_where_it_is_for_a_while() -> None:
 def test_pictures_go_where_the_text_of_a_result_is_small() -> None:
     page = BrowserOutputObservation("ok", url="http://a/", screenshot=PNG)
     view = view_of(U(), A("r", "a", action=BrowseURLAction("http://a/")), O("a", observation=page))
-    newer = view_of(
-        U(), A("r", "a", action=BrowseURLAction("http://a/")), O("a", observation=page), M("So.")
-    )
-    assert condensed(BrowserOutputCondenser(0), view) is view  # not seen yet
-    masked = condensed(BrowserOutputCondenser(0), newer)
+    masked = condensed(ObservationMaskingCondenser(0), view)
     assert content(masked, 2) == "[Page: http://a/]\nok\n(1 image left out)"
-    assert tokens(masked) < tokens(newer)
+    assert tokens(masked) < tokens(view)
 
 
 # ---------------------------------------------------------------------- browser output
@@ -233,10 +226,8 @@ def pages(count: int, text: str = LONG) -> list[Item]:
     ]
 
 
-@pytest.mark.parametrize(("window", "masked"), [(0, [2, 4]), (1, [2, 4]), (2, [2]), (3, [])])
-def test_old_pages_are_masked_but_never_one_that_is_not_seen_yet(
-    window: int, masked: list[int]
-) -> None:
+@pytest.mark.parametrize(("window", "masked"), [(0, [2, 4, 6]), (1, [2, 4]), (2, [2]), (3, [])])
+def test_pages_outside_the_window_are_masked(window: int, masked: list[int]) -> None:
     view = view_of(U(), pages(3))
     assert changed(BrowserOutputCondenser(window), view) == masked
     if masked:
@@ -245,9 +236,9 @@ def test_old_pages_are_masked_but_never_one_that_is_not_seen_yet(
         assert "event 2" in stub
 
 
-def test_small_pages_stay() -> None:
+def test_small_pages_are_masked_too() -> None:
     view = view_of(U(), pages(3, "a small page"))
-    assert condensed(BrowserOutputCondenser(0), view) is view
+    assert changed(BrowserOutputCondenser(1), view) == [2, 4]
 
 
 def test_pages_leave_in_strides() -> None:
@@ -743,7 +734,7 @@ ALL = {**MASKS, **RECENT}
 
 
 @given(event_logs(), st.sampled_from(sorted(MASKS)))
-def test_masking_keeps_turns_and_calls_and_never_makes_a_view_larger(
+def test_masking_keeps_turns_and_calls_and_makes_no_view_larger(
     events: list[Event], name: str
 ) -> None:
     view = View.from_events(events)
@@ -755,8 +746,10 @@ def test_masking_keeps_turns_and_calls_and_never_makes_a_view_larger(
         assert (event.id, event.cause) == (stub.id, stub.cause)
         links = [e.tool_call_metadata and e.tool_call_metadata.tool_call_id for e in (event, stub)]
         assert links[0] == links[1]
+    if name.startswith("browser"):  # pages of any size
+        return
     assert tokens(masked) <= tokens(view)
-    if masked != view:
+    if masked != view and name != "clearing all":  # the thinking that it drops may not be sent
         assert tokens(masked) < tokens(view)
 
 

@@ -37,6 +37,7 @@ from eventfold import (
     EventStream,
     Message,
     MessageAction,
+    ModelResponse,
     Reply,
     SystemMessageAction,
     TokenCounter,
@@ -74,11 +75,9 @@ class EventfoldLoop:
         self.messages: list[Message] = []
 
     def append(self, number: int) -> None:
-        metadata = ToolCallMetadata("bash", f"call_{number}", 1, response(number))
+        metadata = ToolCallMetadata("bash", f"call_{number}", 1, ModelResponse.of(response(number)))
         action = self.stream.append(
-            CmdRunAction(
-                command(number), thought=thought(number), tool_call_metadata=metadata
-            )
+            CmdRunAction(command(number), thought=thought(number), tool_call_metadata=metadata)
         )
         self.stream.append(
             CmdOutputObservation(

@@ -198,9 +198,7 @@ def main() -> None:
         "import": import_time(NAMES_OF_A_LOOP),
     }
     names = ("openhands-sdk", "litellm", "pydantic")
-    report(
-        figures, {name: version(name) for name in names} | {"Python": platform.python_version()}
-    )
+    report(figures, {name: version(name) for name in names} | {"Python": platform.python_version()})
 
 
 if __name__ == "__main__":

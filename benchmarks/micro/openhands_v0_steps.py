@@ -83,7 +83,7 @@ class V0Loop:
         self.llm = InstantLLM(config, service_id="agent")
         self.stream = EventStream("micro", InMemoryFileStore())
         self.state = State(session_id="micro")
-        prompts = Path(openhands.__file__).parent / "agenthub" / "codeact_agent" / "prompts"
+        prompts = Path(openhands.__path__[0], "agenthub", "codeact_agent", "prompts")
         self.memory = ConversationMemory(AgentConfig(), PromptManager(str(prompts)))
         self.condenser = (
             LLMSummarizingCondenser(InstantLLM(config, service_id="condenser"), max_size=MAX_SIZE)
@@ -162,9 +162,7 @@ def main() -> None:
         "import": import_time(NAMES_OF_A_LOOP),
     }
     names = ("openhands-ai", "litellm", "pydantic")
-    report(
-        figures, {name: version(name) for name in names} | {"Python": platform.python_version()}
-    )
+    report(figures, {name: version(name) for name in names} | {"Python": platform.python_version()})
 
 
 if __name__ == "__main__":

@@ -18,8 +18,12 @@ from typing import Any, Protocol
 
 SYSTEM = "You are a coding agent. Work step by step, and verify what you do."
 TASK = "Make the test suite of this repository pass."
-SUMMARY = "The tests of the first modules pass; the handlers of the others are still to be read. " * 5
-LINES = tuple(f"src/module_{n}.py:{n * 7}: def handler_{n}(request): return {n}\n" for n in range(40))
+SUMMARY = (
+    "The tests of the first modules pass; the handlers of the others are still to be read. " * 5
+)
+LINES = tuple(
+    f"src/module_{n}.py:{n * 7}: def handler_{n}(request): return {n}\n" for n in range(40)
+)
 
 LONG = 3_000  # steps: 6,000 events
 ROLLING_AT = (100, LONG)
@@ -189,11 +193,12 @@ def once(job: Callable[[], object]) -> float:
 def loaded(from_dict: Callable[[dict[str, Any]], object]) -> float:
     """Milliseconds of CPU for reading 6,000 recorded events, whose JSON is parsed already."""
     texts = recorded(LONG)
-    best = float("inf")
-    for _ in range(3):
-        events = [json.loads(text) for text in texts]  # anew: a reader may change what it is given
-        best = min(best, timed(lambda _, data=events: [from_dict(event) for event in data], 0, 1))
-    return best
+
+    def read_all(events: list[dict[str, Any]]) -> float:
+        return timed(lambda _: [from_dict(event) for event in events], 0, 1)
+
+    # Parsed anew each time: a reader may change what it is given.
+    return min(read_all([json.loads(text) for text in texts]) for _ in range(3))
 
 
 def memory(events: Callable[[int], list[Any]], steps: int = 1_000) -> float:
