@@ -94,6 +94,7 @@ class Trigger(Protocol):
 
     def __call__(self, view: View, budget: Budget | None, /) -> str | None:
         """The reason to condense now, or None."""
+        ...
 
 
 class Selection(Protocol):
@@ -101,6 +102,7 @@ class Selection(Protocol):
 
     def __call__(self, view: View, requested: bool, budget: Budget | None, /) -> list[Turn]:
         """The turns to forget, oldest first; none where nothing can be let go of."""
+        ...
 
 
 class StandIn(Protocol):
@@ -108,9 +110,11 @@ class StandIn(Protocol):
 
     def summarize(self, forgotten: Sequence[Turn], previous: str | None) -> str:
         """A text for these turns and the whole previous summary. Raises :class:`SummaryFailed`."""
+        ...
 
     async def asummarize(self, forgotten: Sequence[Turn], previous: str | None) -> str:
         """The same without blocking."""
+        ...
 
 
 class RollingCondenser(Condenser):

@@ -193,7 +193,8 @@ def test_an_event_that_does_not_exist_is_refused(stream: EventStream) -> None:
 def test_a_reading_that_was_begun_does_not_see_what_comes_later(stream: EventStream) -> None:
     stream.extend([says("a"), says("b")])
     forwards, backwards = stream.events(), stream.events(reverse=True)
-    next(forwards), next(backwards)
+    next(forwards)
+    next(backwards)
     stream.append(says("c"))
     assert contents([*forwards, *backwards]) == ["b", "a"]
 

@@ -15,8 +15,7 @@ class IdTaken(EventfoldError):
 
 
 class EventStore(Protocol):
-    """Keeps the events of many sessions. Ids are dense: the n-th event of a session has id n -
-    1."""
+    """Keeps the events of many sessions. Ids are dense: a session's first event has the id 0."""
 
     def append(self, session_id: str, events: Sequence[Event]) -> None:
         """Adds events whose ids follow the newest stored one; all of them or none.
@@ -29,6 +28,8 @@ class EventStore(Protocol):
     ) -> Iterator[Event]:
         """The events with ``start <= id < stop``, oldest first, or newest first with
         ``reverse``."""
+        ...
 
     def count(self, session_id: str) -> int:
         """How many events the session has: the next id."""
+        ...
