@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import bisect
 import dataclasses
 import logging
@@ -76,6 +75,8 @@ class Condenser(ABC):
 
     async def acondense(self, view: View, budget: Budget | None = None) -> View | Condensation:
         """The same, without blocking the event loop while an LLM is asked."""
+        import asyncio  # 15 ms that a loop without it need not pay
+
         return await asyncio.to_thread(self.condense, view, budget)
 
     def condensed_history(self, state: State) -> View | Condensation:
