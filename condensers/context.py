@@ -7,10 +7,11 @@ from dataclasses import replace
 from typing import TypeAlias
 
 from ..events.condensation import CondensationAction, CondensationRequestAction
-from ..events.event import EventSource, InvalidArgument
+from ..events.event import EventSource
 from ..events.stream import EventStream
 from ..memory.conversation_memory import ConversationMemory
 from ..memory.message import ChatDict, Message
+from ..memory.rendering import check_limit
 from ..memory.state import State
 from ..memory.tokens import Budget
 from ..memory.turns import is_response
@@ -49,10 +50,7 @@ class AgentContext:
         max_message_chars: int | None = None,
         vision: bool = False,
     ) -> None:
-        if max_message_chars is not None and max_message_chars < 0:
-            raise InvalidArgument(
-                f"max_message_chars is a number of characters, 0 or more; found {max_message_chars}"
-            )
+        check_limit(max_message_chars)
         self.stream = stream
         self.condenser = condenser
         self.memory = memory if memory is not None else ConversationMemory()

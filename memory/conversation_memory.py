@@ -6,9 +6,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from ..events.actions import MessageAction
-from ..events.event import Event, InvalidArgument
+from ..events.event import Event
 from .joining import Conversation, NothingToSend
 from .message import Message
+from .rendering import check_limit
 from .rules import PROFILES, UnknownProfile
 from .speech import Said, Speech
 from .turns import Turn, TurnKind
@@ -36,6 +37,7 @@ class ConversationMemory:
         self._speech = Speech(profile, None, vision=False)
         self._said: dict[Turn, Said] = {}
         self._joined: list[Turn] = []  # those whose words are in the conversation for good
+        self._unsettled: set[Turn] = set()  # those behind them, when last asked
         self._conversation = Conversation(profile, as_parts=prompt_caching)
 
     def process_events(
@@ -54,10 +56,7 @@ class ConversationMemory:
         Raises :class:`NothingToSend` for an empty history, :class:`InvalidArgument` for a negative
         limit.
         """
-        if max_message_chars is not None and max_message_chars < 0:
-            raise InvalidArgument(
-                f"max_message_chars is a number of characters, 0 or more; found {max_message_chars}"
-            )
+        check_limit(max_message_chars)
         view = (
             condensed_history
             if isinstance(condensed_history, View)
@@ -67,6 +66,8 @@ class ConversationMemory:
         turns = _with_task(view.turns, initial_user_action)
         if speech != self._speech or turns[: len(self._joined)] != self._joined:
             self._begin_anew(speech, turns)
+        for turn in self._unsettled.difference(turns[len(self._joined) :]):
+            self._said.pop(turn, None)  # it has changed since
         # Only the newest response can still change, and what stands behind it can move.
         newest = view.newest_response
         settled = turns.index(newest) if newest in turns else len(turns)
@@ -74,7 +75,9 @@ class ConversationMemory:
             self._conversation.add(turn, self._said_by(turn))
             self._joined.append(turn)
         before = self._conversation.mark()
-        for turn in turns[len(self._joined) :]:
+        tail = turns[len(self._joined) :]
+        self._unsettled = set(tail)
+        for turn in tail:
             self._conversation.add(turn, self._said_by(turn))
         try:
             messages = self._conversation.messages()

@@ -25,7 +25,7 @@ from ..events.actions import (
     TaskTrackingAction,
 )
 from ..events.encoding import visible
-from ..events.event import Event, Observation, UnknownEvent
+from ..events.event import Event, InvalidArgument, Observation, UnknownEvent
 from ..events.observations import (
     AgentDelegateObservation,
     BrowserOutputObservation,
@@ -43,6 +43,7 @@ __all__ = [
     "action_parts",
     "action_text",
     "call_arguments",
+    "check_limit",
     "clean",
     "cut",
     "image_urls",
@@ -57,6 +58,14 @@ NO_OUTPUT = "(no output)"
 def clean(text: str) -> str:
     """The text as it may be sent: lone surrogates and NULs become visible escapes."""
     return visible(text).replace("\0", "\\u0000")
+
+
+def check_limit(max_message_chars: int | None) -> None:
+    """Raises :class:`InvalidArgument` for a limit that :func:`cut` does not know."""
+    if max_message_chars is not None and max_message_chars < 0:
+        raise InvalidArgument(
+            f"max_message_chars is a number of characters, 0 or more; found {max_message_chars}"
+        )
 
 
 def cut(text: str, limit: int | None) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import gc
 from collections.abc import Iterable
 from typing import Any
 
@@ -25,7 +27,7 @@ from eventfold.events import (
     SuccessObservation,
     event_from_dict,
 )
-from eventfold.memory import ConversationMemory, State, View
+from eventfold.memory import ConversationMemory, NothingToSend, State, Turn, View
 from eventfold.memory.rendering import cut
 from tests.notation import A, C, Item, M, O, R, S, U, batch, log, named
 
@@ -226,3 +228,18 @@ def test_a_cut_text_says_how_many_characters_are_left_out(length: int, limit: in
 @pytest.mark.parametrize("limit", range(1, 100))
 def test_a_limit_is_never_exceeded(limit: int) -> None:
     assert 0 < len(cut("long text " * 50, limit)) <= limit
+
+
+def test_a_memory_keeps_nothing_of_turns_that_have_changed() -> None:
+    stream, memory = EventStream("s"), ConversationMemory()
+    state = State(stream)
+    calls = [f"c{n}" for n in range(50)]
+    for event in log(S(), U(), batch("r", *calls), [O(call) for call in calls], M("So.")):
+        stream.append(event.replace(id=-1))
+        with contextlib.suppress(NothingToSend):
+            memory.process_events(state.view)
+    gc.collect()
+    stored = {id(event) for event in stream}
+    turns = [each for each in gc.get_objects() if isinstance(each, Turn)]
+    alive = [turn for turn in turns if id(turn.events[0]) in stored]
+    assert len(alive) == len(state.view.turns) == 4
