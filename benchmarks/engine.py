@@ -74,7 +74,7 @@ def replay(
     for place, event in enumerate(events):
         if place in left_out:
             continue
-        if place not in delegated and context.state.view.begins_response(event):
+        if place not in delegated and context.state.begins_response(event):
             try:
                 messages = context.prepare()
             except NothingToSend:

@@ -10,8 +10,9 @@ from collections.abc import Collection, Sequence
 from typing import Any, Protocol
 
 from ..events.condensation import CondensationAction
-from ..events.event import EventfoldError, EventSource, InvalidArgument
+from ..events.event import Event, EventfoldError, EventSource, InvalidArgument
 from ..memory.conversation_memory import ConversationMemory, NothingToSend
+from ..memory.message import Message
 from ..memory.state import State
 from ..memory.tokens import Budget, TokenCounter
 from ..memory.turns import Turn, TurnKind, protected
@@ -129,6 +130,8 @@ class RollingCondenser(Condenser):
     """
 
     answers_requests = True
+    keep_first: int | None = None
+    """Events at the beginning that stay; None: the task."""
 
     def __init__(
         self,
@@ -230,14 +233,10 @@ class RollingCondenser(Condenser):
         """Leaves all as it is; where a condensation was requested, that is an error."""
         self.metadata = {"reason": plan.reason, "not_done": why}
         if plan.requested:
-            keep_first = getattr(self, "keep_first", None)
-            raise cannot_condense(plan.view, plan.budget, why, keep_first)
+            raise cannot_condense(plan.view, plan.budget, why, self.keep_first)
 
     def _tokens(self, view: View, budget: Budget | None) -> int:
-        try:
-            messages = self._memory.process_events(view)
-        except NothingToSend:
-            return 0
+        messages = prompt_of(view, self._memory)
         return budget.count(messages) if budget is not None else self._counter.count(messages)
 
 
@@ -252,24 +251,19 @@ class _Plan:
     @property
     def previous_summary(self) -> str | None:
         """The whole summary that stands in the view, if there is one."""
-        texts = [
-            getattr(event, "content", "")
-            for turn in self.view.turns
-            if turn.kind is TurnKind.SUMMARY
-            for event in turn.events
-        ]
-        return "\n\n".join(texts) or None
+        return "\n\n".join(getattr(event, "content", "") for event in self.summaries) or None
+
+    @property
+    def summaries(self) -> list[Event]:
+        """What stands in the view for what was forgotten before."""
+        turns = (turn for turn in self.view.turns if turn.kind is TurnKind.SUMMARY)
+        return [event for turn in turns for event in turn.events]
 
 
 def _proposal(plan: _Plan, summary: str | None) -> CondensationAction:
     ids = [event.id for turn in plan.forgotten for event in turn.events]
     if summary is not None:  # it takes the place of the old one
-        ids += [
-            event.id
-            for turn in plan.view.turns
-            if turn.kind is TurnKind.SUMMARY
-            for event in turn.events
-        ]
+        ids += [event.id for event in plan.summaries]
     ids = sorted(event_id for event_id in ids if event_id >= 0)
     return CondensationAction(
         forgotten_event_ids=ids,
@@ -277,6 +271,20 @@ def _proposal(plan: _Plan, summary: str | None) -> CondensationAction:
         summary_offset=None if summary is None else summary_offset(plan.view, ids),
         source=EventSource.AGENT,
     )
+
+
+def prompt_of(
+    view: View,
+    memory: ConversationMemory,
+    max_message_chars: int | None = None,
+    *,
+    vision: bool = False,
+) -> list[Message]:
+    """The messages of a view; none where there is nothing to send."""
+    try:
+        return memory.process_events(view, None, max_message_chars, vision)
+    except NothingToSend:
+        return []
 
 
 def summary_offset(view: View, forgotten: Collection[int]) -> int:
@@ -294,10 +302,7 @@ def cannot_condense(
     """The error that names what cannot be made smaller: system message, protected turns, tools."""
     floor = view.without(forgettable(view, keep_first, budget=budget))
     counter = budget.counter if budget is not None else TokenCounter(exact=False)
-    try:
-        tokens = counter.count(ConversationMemory().process_events(floor))
-    except NothingToSend:
-        tokens = 0
+    tokens = counter.count(prompt_of(floor, ConversationMemory()))
     said = (
         f"the history cannot be made smaller: {why}. Irreducible are {tokens} tokens of system "
         "message, task, newest user message and newest response"
@@ -335,13 +340,8 @@ def forgettable(
     if budget is None or view.newest_response not in found:
         return found
     older = [turn for turn in found if turn is not view.newest_response]
-    try:
-        smallest = ConversationMemory().process_events(
-            view.without(older), max_message_chars=SHORTEST_RESULT
-        )
-    except NothingToSend:
-        return found
-    return older if budget.fits(smallest) else found
+    smallest = prompt_of(view.without(older), ConversationMemory(), SHORTEST_RESULT)
+    return older if smallest and budget.fits(smallest) else found
 
 
 def down_to(
@@ -362,11 +362,19 @@ def down_to(
         memory = ConversationMemory()
 
         def is_enough(first: int) -> bool:
-            try:
-                messages = memory.process_events(view.without(candidates[:first]))
-            except NothingToSend:
-                return True
-            return 2 * budget.count(messages) <= budget.available
+            messages = prompt_of(view.without(candidates[:first]), memory)
+            return not messages or 2 * budget.count(messages) <= budget.available
 
         count += bisect.bisect_left(range(count, len(candidates)), True, key=is_enough)
     return list(candidates[:count])
+
+
+def check_sizes(name: str, size: int, keep_first: int | None) -> None:
+    """Raises :class:`InvalidArgument` for a number of events that leaves no room to forget."""
+    if size < 1:
+        raise InvalidArgument(f"{name} is a number of events, 1 or more; found {size}")
+    if keep_first is not None and not 0 <= keep_first <= size // 2:
+        raise InvalidArgument(
+            f"keep_first lies between 0 and half of {name} ({size // 2}), so that something can "
+            f"be forgotten; found {keep_first}"
+        )

@@ -12,9 +12,9 @@ from ..memory.rendering import action_text, call_arguments, result_text, thought
 from ..memory.tokens import Budget
 from ..memory.turns import Turn, is_observation
 from ..memory.view import View
-from .base import Condensation, Condenser, RollingCondenser
+from .base import Condensation, Condenser, RollingCondenser, check_sizes
 from .config import CondenserConfig, Parts, register_condenser
-from .forgetting import check_sizes, older_events
+from .forgetting import older_events
 from .window import ConversationWindowCondenser
 from .work_state import LEAST_CHARS, StateOfWork
 

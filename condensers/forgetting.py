@@ -9,12 +9,12 @@ from typing import Literal, Self
 from pydantic import Field, model_validator
 
 from ..events.event import InvalidArgument
-from ..memory.conversation_memory import ConversationMemory, NothingToSend
+from ..memory.conversation_memory import ConversationMemory
 from ..memory.message import Message
 from ..memory.tokens import Budget, TokenCounter
 from ..memory.turns import Turn, TurnKind
 from ..memory.view import View
-from .base import Condenser, RollingCondenser, down_to, forgettable
+from .base import Condenser, RollingCondenser, check_sizes, down_to, forgettable, prompt_of
 from .config import CondenserConfig, Parts, register_condenser
 
 __all__ = [
@@ -26,7 +26,6 @@ __all__ = [
     "RoundsCondenserConfig",
     "TokenLimitCondenser",
     "TokenLimitCondenserConfig",
-    "check_sizes",
     "older_events",
 ]
 
@@ -81,17 +80,6 @@ def older_events(
     if irreducible + summaries > max_events:
         return []
     return down_to(view, candidates, max_events // 2 - summaries)
-
-
-def check_sizes(name: str, size: int, keep_first: int | None) -> None:
-    """Raises :class:`InvalidArgument` for a number of events that leaves no room to forget."""
-    if size < 1:
-        raise InvalidArgument(f"{name} is a number of events, 1 or more; found {size}")
-    if keep_first is not None and not 0 <= keep_first <= size // 2:
-        raise InvalidArgument(
-            f"keep_first lies between 0 and half of {name} ({size // 2}), so that something can "
-            f"be forgotten; found {keep_first}"
-        )
 
 
 @register_condenser
@@ -242,11 +230,7 @@ class _Projected(RollingCondenser):
         return max(oldest, down_to(view, candidates, len(view), budget), key=len)
 
     def _size_of(self, view: View, budget: Budget | None, memory: ConversationMemory) -> int:
-        try:
-            messages = memory.process_events(view, vision_is_active=self._vision)
-        except NothingToSend:
-            return 0
-        return self._size(messages, budget)
+        return self._size(prompt_of(view, memory, vision=self._vision), budget)
 
 
 class MessageLimitCondenser(_Projected):

@@ -14,7 +14,14 @@ from ..memory.rendering import action_text, call_arguments, clean, result_text, 
 from ..memory.tokens import Budget, TokenCounter
 from ..memory.turns import Turn, is_observation
 from ..memory.view import View
-from .base import Condenser, RollingCondenser, SummaryFailed, down_to, forgettable
+from .base import (
+    Condenser,
+    RollingCondenser,
+    SummaryFailed,
+    check_sizes,
+    down_to,
+    forgettable,
+)
 from .config import CondenserConfig, InvalidConfig, Parts, register_condenser
 from .extractive import ExtractiveModel
 from .window import ConversationWindowCondenser
@@ -200,7 +207,7 @@ class LLMSummarizingCondenser(RollingCondenser):
         minimum_progress: float = 0.1,
         fallback: Condenser | None = None,
     ) -> None:
-        _check_sizes(max_size, keep_first)
+        check_sizes("max_size", max_size, keep_first)
         self.max_size = max_size
         self.keep_first = keep_first
         super().__init__(
@@ -224,16 +231,6 @@ class LLMSummarizingCondenser(RollingCondenser):
         return down_to(view, candidates, size // 2 - 1, window)
 
 
-def _check_sizes(max_size: int, keep_first: int | None) -> None:
-    if max_size < 1:
-        raise InvalidArgument(f"max_size is a number of events, 1 or more; found {max_size}")
-    if keep_first is not None and not 0 <= keep_first <= max_size // 2:
-        raise InvalidArgument(
-            f"keep_first lies between 0 and half of max_size ({max_size // 2}), so that something "
-            f"can be forgotten; found {keep_first}"
-        )
-
-
 @register_condenser
 class LLMSummarizingCondenserConfig(CondenserConfig):
     """``type: llm``"""
@@ -254,7 +251,7 @@ class LLMSummarizingCondenserConfig(CondenserConfig):
 
     @model_validator(mode="after")
     def _sizes(self) -> Self:
-        _check_sizes(self.max_size, self.keep_first)
+        check_sizes("max_size", self.max_size, self.keep_first)
         return self
 
     def build(self, parts: Parts) -> Condenser:

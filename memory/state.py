@@ -32,8 +32,16 @@ class State:
     def view(self) -> View:
         """The view as of now: a snapshot of the caller's own. Later events do not change it, and
         appending to it does not change the state."""
+        self._catch_up()
+        return self._view.copy()
+
+    def begins_response(self, event: Event) -> bool:
+        """True if this event, appended now, would begin a new LLM response."""
+        self._catch_up()
+        return self._view.begins_response(event)
+
+    def _catch_up(self) -> None:
         if len(self.stream) > self._folded:
             for event in self.stream.events(self._folded):
                 self._view.append(event)
                 self._folded += 1
-        return self._view.copy()
