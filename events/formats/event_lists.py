@@ -8,9 +8,12 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
+from ..event import Event
 from .base import Problem, Row, Run, describe
+from .numbering import Draft, number
+from .openhands_v0_repairs import add_instruction
 
-__all__ = ["EventLists", "Item", "Log", "name_of"]
+__all__ = ["EventLists", "Item", "Log", "name_of", "numbered"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +107,22 @@ class EventLists:
 
 
 _KEYS = ("history", "trajectory")
+
+
+def numbered(
+    log: Log, drafts: list[Draft], odd: Iterable[str]
+) -> tuple[list[Event], list[Problem]]:
+    """The events of a log with dense ids, with the row's instruction in front where no user speaks
+    first; and, as problems, what was ``odd`` before and in that."""
+    told = list(odd)
+    if log.instruction is not None and add_instruction(drafts, log.instruction):
+        told.append(
+            "no user message before the agent's first action: the row's instruction became one"
+        )
+    if not drafts:
+        told.append("there are no events in it")
+    events, odd_numbers = number(drafts)
+    return events, [Problem(str(log.path), log.line, text) for text in (*told, *odd_numbers)]
 
 
 def name_of(row: dict[str, Any]) -> str | None:

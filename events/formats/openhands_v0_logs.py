@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from itertools import chain
 from typing import Any
 
 from ..event import Event, UnknownEvent
 from ..serialization import event_from_dict, event_to_dict, unknown_event
 from .base import Problem, Run, describe
-from .event_lists import Item, Log
+from .event_lists import Item, Log, numbered
 from .json_rows import paused_gc
-from .numbering import Draft, number
+from .numbering import Draft
 from .openhands_v0_repairs import (
     add_causes,
-    add_instruction,
     add_sources,
     is_flattened,
     unflattened,
@@ -45,14 +43,7 @@ def read_log(log: Log) -> Run:
         add_sources(drafts)
         if reader.needs_repair:
             add_causes(drafts)
-        if log.instruction is not None and add_instruction(drafts, log.instruction):
-            reader.odd.append(
-                "no user message before the agent's first action: the row's instruction became one"
-            )
-        if not drafts:
-            reader.odd.append("there are no events in it")
-        events, odd = number(drafts)
-    told = (Problem(str(log.path), log.line, text) for text in chain(reader.odd, odd))
+        events, told = numbered(log, drafts, reader.odd)
     return Run(
         name=log.name,
         format=NAME,

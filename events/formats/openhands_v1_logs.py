@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from datetime import datetime
-from itertools import chain
 from typing import Any
 
 from ..condensation import CondensationAction, CondensationRequestAction
@@ -14,10 +13,9 @@ from ..observations import ErrorObservation, UserRejectObservation
 from ..serialization import unknown_event
 from ..tool_calls import ModelResponse, ToolCallMetadata
 from .base import Problem, Run, describe
-from .event_lists import Item, Log
+from .event_lists import Item, Log, numbered
 from .json_rows import paused_gc
-from .numbering import Draft, number
-from .openhands_v0_repairs import add_instruction
+from .numbering import Draft
 from .openhands_v1_events import (
     action_of,
     call_id_of,
@@ -41,14 +39,7 @@ def read_log(log: Log) -> Run:
     with paused_gc():
         reader = _Reader(log)
         drafts = reader.drafts
-        if log.instruction is not None and add_instruction(drafts, log.instruction):
-            reader.odd.append(
-                "no user message before the agent's first action: the row's instruction became one"
-            )
-        if not drafts:
-            reader.odd.append("there are no events in it")
-        events, odd = number(drafts)
-    told = (Problem(str(log.path), log.line, text) for text in chain(reader.odd, odd))
+        events, told = numbered(log, drafts, reader.odd)
     return Run(
         name=log.name,
         format=NAME,
