@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import re
 import sys
@@ -204,11 +205,11 @@ def plain_table(
             cells[-1] = Text(_cell(row[-1]), no_wrap=True, overflow="ellipsis")
         table.add_row(*cells)
     on_terminal = sys.stdout.isatty()
-    console = Console(force_terminal=on_terminal)
+    drawn = io.StringIO()  # not stdout itself: rich would end the process if that is closed
+    console = Console(file=drawn, force_terminal=on_terminal)
     console.width = max(console.width, _LEAST_WIDTH) if on_terminal else 100_000
-    with console.capture() as captured:
-        console.print(table)
-    return "\n".join(line.rstrip() for line in captured.get().splitlines())
+    console.print(table)
+    return "\n".join(line.rstrip() for line in drawn.getvalue().splitlines())
 
 
 def _cell(value: object) -> str:

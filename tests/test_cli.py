@@ -182,10 +182,14 @@ def test_errors_of_a_process_have_no_traceback(tmp_path: Path) -> None:
     assert done.stderr.count("\n") == 1
 
 
+@pytest.mark.parametrize("unbuffered", ["", "1"])
 @pytest.mark.parametrize("options", [["--json"], ["--steps"], ["--at", "0"]])
-def test_a_closed_pipe_is_no_traceback(one: Path, options: Sequence[str]) -> None:
+def test_a_closed_pipe_is_no_traceback(one: Path, options: Sequence[str], unbuffered: str) -> None:
     process = subprocess.Popen(
-        [*COMMAND, "replay", str(one), *options], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        [*COMMAND, "replay", str(one), *options],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env={**os.environ, "PYTHONUNBUFFERED": unbuffered},
     )
     assert process.stdout is not None
     process.stdout.close()
