@@ -14,7 +14,7 @@ from ..events.event import Event, EventfoldError, EventSource, InvalidArgument
 from ..memory.conversation_memory import ConversationMemory, NothingToSend
 from ..memory.message import Message
 from ..memory.state import State
-from ..memory.tokens import Budget, TokenCounter
+from ..memory.tokens import SHORTEST_RESULT, Budget, TokenCounter
 from ..memory.turns import Turn, TurnKind, protected
 from ..memory.view import View
 
@@ -28,8 +28,6 @@ __all__ = [
     "SummaryFailed",
     "Trigger",
 ]
-
-SHORTEST_RESULT = 60  # characters of a result, where the window leaves no room for more
 
 _log = logging.getLogger(__name__)
 
@@ -236,8 +234,9 @@ class RollingCondenser(Condenser):
             raise cannot_condense(plan.view, plan.budget, why, self.keep_first)
 
     def _tokens(self, view: View, budget: Budget | None) -> int:
-        messages = prompt_of(view, self._memory)
-        return budget.count(messages) if budget is not None else self._counter.count(messages)
+        """The estimated tokens of a view's prompt, as its results are shown with this budget."""
+        limit = None if budget is None else budget.longest_result
+        return self._counter.count(prompt_of(view, self._memory, limit))
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

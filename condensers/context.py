@@ -13,10 +13,10 @@ from ..memory.conversation_memory import ConversationMemory
 from ..memory.message import ChatDict, Message
 from ..memory.rendering import check_limit
 from ..memory.state import State
-from ..memory.tokens import Budget
+from ..memory.tokens import SHORTEST_RESULT, Budget
 from ..memory.turns import is_response
 from ..memory.view import View
-from .base import SHORTEST_RESULT, CannotCondense, Condensation, Condenser, cannot_condense
+from .base import CannotCondense, Condensation, Condenser, cannot_condense
 from .overflow import is_context_overflow
 
 __all__ = ["AgentContext"]
@@ -63,7 +63,7 @@ class AgentContext:
         """What the newest step condensed."""
         self._limit = max_message_chars
         if max_message_chars is None and self.budget is not None:
-            self._limit = max(SHORTEST_RESULT, 2 * self.budget.available)
+            self._limit = self.budget.longest_result
 
     def messages(self) -> list[ChatDict]:
         """The messages to send now, as OpenAI/litellm chat dicts.
@@ -72,7 +72,7 @@ class AgentContext:
         :class:`CannotCondense` if the prompt cannot be made to fit, :class:`NothingToSend` if there
         is no message.
         """
-        return [message.to_dict() for message in self.prepare()]
+        return Message.to_dicts(self.prepare())
 
     async def amessages(self) -> list[ChatDict]:
         """The same, without blocking the event loop while a condenser asks an LLM."""
@@ -86,7 +86,7 @@ class AgentContext:
             try:
                 view = step.send(outcome)
             except StopIteration as done:
-                return [message.to_dict() for message in done.value]
+                return Message.to_dicts(done.value)
 
     def prepare(self) -> list[Message]:
         """The same as :class:`Message` objects."""

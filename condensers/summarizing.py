@@ -112,7 +112,7 @@ class LLMSummary:
         used = self._counter.count(self._request([], previous))
         part: list[_Block] = []
         for block in blocks:
-            used += self._counter.count([{"role": "user", "content": _fenced([block])}])
+            used += self._counter.count([{"role": "user", "content": _tagged(block, "0" * 8)}])
             if part and used > self.max_input_tokens:
                 break
             part.append(block)
@@ -161,10 +161,12 @@ def _fenced(blocks: Sequence[_Block]) -> str:
     """The blocks between tags whose name depends on all of the text, so that no text can close
     one."""
     digest = hashlib.sha256("\0".join(text for _, text in blocks).encode()).hexdigest()[:8]
-    return "\n".join(
-        f"<record-{digest} {_attribute(title)}>\n{text}\n</record-{digest}>"
-        for title, text in blocks
-    )
+    return "\n".join(_tagged(block, digest) for block in blocks)
+
+
+def _tagged(block: _Block, digest: str) -> str:
+    title, text = block
+    return f"<record-{digest} {_attribute(title)}>\n{text}\n</record-{digest}>"
 
 
 def _attribute(title: str) -> str:

@@ -3,16 +3,16 @@ holds."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from ..events.actions import MessageAction
 from ..events.event import Event
-from .joining import Conversation, NothingToSend
+from .joining import Conversation, Mark, NothingToSend
 from .message import Message
 from .rendering import check_limit
 from .rules import PROFILES, UnknownProfile
-from .speech import Said, Speech
-from .turns import Turn, TurnKind
+from .speech import Said, speech
+from .turns import Turn, TurnKind, first_difference
 from .view import View
 
 __all__ = ["ConversationMemory", "NothingToSend"]
@@ -25,8 +25,8 @@ class ConversationMemory:
     or ``portable``, which is valid nearly everywhere): see :mod:`eventfold.memory.rules`. With
     ``prompt_caching`` the system message and the newest two turns carry cache markers.
 
-    What a turn says is worked out once and remembered for as long as the turn is in the view, and
-    turns that can no longer change are joined once: a step costs what is new in it.
+    What a turn says is worked out once and remembered with the turn, and the turns before the first
+    one that has changed stay joined: a step costs what is new in it.
     """
 
     def __init__(self, profile: str = "portable", *, prompt_caching: bool = False) -> None:
@@ -34,11 +34,11 @@ class ConversationMemory:
             raise UnknownProfile(f"unknown profile {profile!r}; there are: {', '.join(PROFILES)}")
         self.profile = profile
         self.prompt_caching = prompt_caching
-        self._speech = Speech(profile, None, vision=False)
-        self._said: dict[Turn, Said] = {}
-        self._joined: list[Turn] = []  # those whose words are in the conversation for good
-        self._unsettled: set[Turn] = set()  # those behind them, when last asked
+        self._speak = speech(profile, None, vision=False)
         self._conversation = Conversation(profile, as_parts=prompt_caching)
+        self._joined: list[Turn] = []  # those whose words are in the conversation
+        self._marks: list[Mark] = []  # how far the conversation had come before each of them
+        self._task: Turn | None = None
 
     def process_events(
         self,
@@ -62,42 +62,32 @@ class ConversationMemory:
             if isinstance(condensed_history, View)
             else View.from_events(condensed_history)
         )
-        speech = Speech(self.profile, max_message_chars, vision_is_active)
-        turns = _with_task(view.turns, initial_user_action)
-        if speech != self._speech or turns[: len(self._joined)] != self._joined:
-            self._begin_anew(speech, turns)
-        for turn in self._unsettled.difference(turns[len(self._joined) :]):
-            self._said.pop(turn, None)  # it has changed since
-        # Only the newest response can still change, and what stands behind it can move.
-        newest = view.newest_response
-        settled = turns.index(newest) if newest in turns else len(turns)
-        for turn in turns[len(self._joined) : settled]:
-            self._conversation.add(turn, self._said_by(turn))
-            self._joined.append(turn)
-        before = self._conversation.mark()
-        tail = turns[len(self._joined) :]
-        self._unsettled = set(tail)
-        for turn in tail:
-            self._conversation.add(turn, self._said_by(turn))
-        try:
-            messages = self._conversation.messages()
-        finally:
-            self._conversation.return_to(before)
+        self._join(
+            self._with_task(view.turns, initial_user_action),
+            speech(self.profile, max_message_chars, vision_is_active),
+        )
+        messages = self._conversation.messages()
         return self.apply_prompt_caching(messages) if self.prompt_caching else messages
 
-    def _begin_anew(self, speech: Speech, turns: list[Turn]) -> None:
-        """Forgets what was joined, and what turns say that are no longer there."""
-        kept = set(turns) if speech == self._speech else ()
-        self._said = {turn: said for turn, said in self._said.items() if turn in kept}
-        self._speech = speech
-        self._joined = []
-        self._conversation = Conversation(self.profile, as_parts=self.prompt_caching)
+    def _join(self, turns: list[Turn], speak: Callable[[Turn], Said]) -> None:
+        """Makes the conversation one of these turns, from the first that differs on."""
+        same = 0 if speak is not self._speak else first_difference(self._joined, turns)
+        if same < len(self._joined):
+            self._conversation.return_to(self._marks[same])
+            del self._joined[same:], self._marks[same:]
+        self._speak = speak
+        for turn in turns[same:]:
+            self._marks.append(self._conversation.mark())
+            self._conversation.add(turn, turn.remembered(speak))
+            self._joined.append(turn)
 
-    def _said_by(self, turn: Turn) -> Said:
-        said = self._said.get(turn)
-        if said is None:
-            said = self._said[turn] = self._speech.of(turn)
-        return said
+    def _with_task(self, turns: list[Turn], task: MessageAction | None) -> list[Turn]:
+        if task is None or any(turn.kind in (TurnKind.USER, TurnKind.SUMMARY) for turn in turns):
+            return turns
+        if self._task is None or self._task.events[0] is not task:
+            self._task = Turn(TurnKind.USER, (task,), (-1,), (-1,))
+        turns.insert(1 if turns and turns[0].kind is TurnKind.SYSTEM else 0, self._task)
+        return turns
 
     def apply_prompt_caching(self, messages: Sequence[Message]) -> list[Message]:
         """The messages with cache markers: on the system message and on the newest two that are the
@@ -111,11 +101,3 @@ class ConversationMemory:
         for place in marked:
             result[place] = result[place].replace(cache_marker=True)
         return result
-
-
-def _with_task(turns: list[Turn], task: MessageAction | None) -> list[Turn]:
-    if task is None or any(turn.kind in (TurnKind.USER, TurnKind.SUMMARY) for turn in turns):
-        return turns
-    first = 1 if turns and turns[0].kind is TurnKind.SYSTEM else 0
-    turns.insert(first, Turn(TurnKind.USER, (task,), (-1,), (-1,)))
-    return turns

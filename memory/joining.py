@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from ..events.event import EventfoldError
 from ..events.tool_calls import ToolCall
@@ -23,15 +23,15 @@ class NothingToSend(EventfoldError):
     one."""
 
 
-@dataclass(frozen=True, slots=True)
-class Mark:
+class Mark(NamedTuple):
     """How far a conversation had come: counts, the message that may grow, the tool loop."""
 
     messages: int
-    newest: list[Message]
+    newest: Message | None
     ids: int
     known: int
-    loop: tuple[bool | None, bool | None]
+    since_user_event: bool | None
+    since_user_message: bool | None
 
 
 class Conversation:
@@ -59,33 +59,39 @@ class Conversation:
             self._add(Message.user_message(TextContent(text) for _, text in dict(new).items()))
 
     def messages(self) -> list[Message]:
-        if all(message.role == "system" for message in self._out):
+        out = self._out.copy()
+        if len(out) <= 1 and all(message.role == "system" for message in out):
             raise NothingToSend(
                 "the history holds nothing to send to an LLM: "
-                + ("only a system message" if self._out else "no message at all")
+                + ("only a system message" if out else "no message at all")
                 + "; append a user message first"
             )
-        if self._out[-1].role == "assistant":
-            self._add(Message.user_message(CONTINUE))
-        return self._out.copy()
+        if out[-1].role == "assistant":
+            out.append(Message("user", CONTINUE, as_parts=self._as_parts))
+        return out
 
     def mark(self) -> Mark:
         """The present state, for :meth:`return_to`."""
+        out = self._out
         return Mark(
-            len(self._out),
-            self._out[-1:],
+            len(out),
+            out[-1] if out else None,
             len(self._ids),
             len(self._known),
-            (self._since_user_event, self._since_user_message),
+            self._since_user_event,
+            self._since_user_message,
         )
 
     def return_to(self, mark: Mark) -> None:
         """Takes back all that was added since."""
-        self._out[max(0, mark.messages - 1) :] = mark.newest
+        del self._out[mark.messages :]
+        if mark.newest is not None:
+            self._out[-1] = mark.newest
         for keys, count in ((self._ids, mark.ids), (self._known, mark.known)):
             while len(keys) > count:
                 keys.popitem()
-        self._since_user_event, self._since_user_message = mark.loop
+        self._since_user_event = mark.since_user_event
+        self._since_user_message = mark.since_user_message
 
     def _add(self, message: Message) -> None:
         last = self._out[-1] if self._out else None

@@ -143,8 +143,7 @@ class Message:
 
     def replace(self, **changes: Any) -> Message:
         """A copy with some fields changed."""
-        kept = {f.name: getattr(self, f.name) for f in dataclasses.fields(self) if f.init}
-        return Message(**kept | changes)
+        return Message(**{name: getattr(self, name) for name in _FIELDS} | changes)
 
     def to_dict(self) -> ChatDict:
         """The message as an OpenAI or litellm chat dict.
@@ -152,11 +151,7 @@ class Message:
         The dict is the caller's own; what is nested in it is shared between calls: do not change
         it.
         """
-        made = self._dict
-        if made is None:
-            made = self._as_dict()
-            object.__setattr__(self, "_dict", made)
-        return made.copy()
+        return (self._dict or self._as_dict()).copy()
 
     def _as_dict(self) -> ChatDict:
         result: ChatDict = {"role": self.role, "content": self._content()}
@@ -168,7 +163,9 @@ class Message:
             result["name"] = self.name
         if self.role == "tool" and self.cache_marker:
             result["cache_control"] = _CACHE_MARKER
-        return {**self.provider_fields, **self.thinking, **result}
+        made = {**self.provider_fields, **self.thinking, **result}
+        object.__setattr__(self, "_dict", made)
+        return made
 
     def _content(self) -> str | list[ChatDict] | None:
         if not self.content:
@@ -190,6 +187,24 @@ class Message:
             found = self._memo[key] = make(self.to_dict())
         return found
 
+    def recalled(self, key: object) -> Any:
+        """What is remembered under ``key``; None if nothing is."""
+        return self._memo.get(key)
+
+    @staticmethod
+    def all_recalled(messages: Iterable[Any], key: object) -> list[Any] | None:
+        """What is remembered of each message, as quick as a list is made; None if some of them
+        remember nothing, or are no messages."""
+        try:
+            return [message._memo[key] for message in messages]
+        except (AttributeError, KeyError):
+            return None
+
+    @staticmethod
+    def to_dicts(messages: Iterable[Message]) -> list[ChatDict]:
+        """:meth:`to_dict` of each, without the cost of a call."""
+        return [(message._dict or message._as_dict()).copy() for message in messages]
+
     def __add__(self, other: object) -> list[Message]:
         if isinstance(other, Message):
             return [self, other]
@@ -200,6 +215,9 @@ class Message:
 
     def __hash__(self) -> int:
         return hash((self.role, self.content, self.tool_call_id))
+
+
+_FIELDS = tuple(field.name for field in dataclasses.fields(Message) if field.init)
 
 
 def _call_to_dict(call: ToolCall) -> ChatDict:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from ..events.actions import MessageAction
 from ..events.event import Action, Event, UnknownEvent
@@ -32,7 +33,7 @@ from .wording import (
     valid_arguments,
 )
 
-__all__ = ["PENDING", "Said", "Speech"]
+__all__ = ["PENDING", "Said", "speech"]
 
 PENDING = "(no result yet: the call is still running or was interrupted)"
 
@@ -48,8 +49,15 @@ class Said:
     knowledge: tuple[tuple[str, str], ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Speech:
+@lru_cache(maxsize=64)
+def speech(profile: str, limit: int | None, vision: bool) -> Callable[[Turn], Said]:
+    """What says a turn in the words of a profile: one and the same object for equal arguments, so
+    that ``turn.remembered`` finds what it has said before."""
+    return _Speech(profile, limit, vision).of
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Speech:
     profile: str
     limit: int | None  # characters of an observation
     vision: bool

@@ -26,9 +26,12 @@ __all__ = ["ENCODINGS", "Budget", "TokenCounter"]
 _log = logging.getLogger(__name__)
 
 ENCODINGS = ("o200k_base", "cl100k_base", "p50k_base")  # whose files come with litellm
+SHORTEST_RESULT = 60  # characters of an observation, where the window leaves no room for more
 _PER_MESSAGE = 4  # tokens of the role and of what marks a message's ends: 3 to 5 by provider
 _PER_TOOL = 8  # tokens around one tool's definition
 _CHUNK = 4_096  # characters given to the tokenizer at once
+
+_BYTES = "bytes"  # in the place of an encoding: no tokenizer makes more of a text than its bytes
 
 _LEAST, _MOST = 0.5, 4.0  # bounds of a calibration
 _LOWERED_AT_MOST = 0.9  # by one report
@@ -83,16 +86,23 @@ class TokenCounter:
         each text.
         """
         encoding = self.encoding if self.exact else None
-        count_one = partial(_message_tokens, encoding=encoding)
-        tokens = sum(
-            message.remembered(encoding, count_one)
-            if isinstance(message, Message)
-            else count_one(message)
-            for message in messages
-        )
+        tokens = sum(_each(messages, encoding))
         for tool in tools or ():
             text = json.dumps(tool, ensure_ascii=False, default=str)
             tokens += _PER_TOOL + _tool_tokens(text, encoding)
+        return math.ceil(tokens * self.calibration)
+
+    def at_most(self, messages: Iterable[Message | Mapping[str, Any]]) -> int:
+        """What :meth:`count` gives at the most, without a tokenizer: a token has at least a byte.
+        Messages that were counted before count as they did."""
+        if not self.exact:
+            return self.count(messages)
+        given = list(messages)
+        known: list[int | None] = [
+            m.recalled(self.encoding) if isinstance(m, Message) else None for m in given
+        ]
+        new = [message for message, tokens in zip(given, known, strict=True) if tokens is None]
+        tokens = sum(_each(new, _BYTES)) + sum(count for count in known if count is not None)
         return math.ceil(tokens * self.calibration)
 
     def calibrated(self, reported: int, counted: int) -> TokenCounter:
@@ -146,13 +156,40 @@ class Budget:
         """The tokens that messages may take; negative if the rest does not fit the window alone."""
         return self.window - self.reserved_output - self.overhead
 
+    @property
+    def longest_result(self) -> int:
+        """The characters that one observation may have, where nobody says otherwise."""
+        return max(SHORTEST_RESULT, 2 * self.available)
+
     def count(self, messages: Iterable[Message | Mapping[str, Any]]) -> int:
         """The tokens of the messages alone."""
         return self.counter.count(messages)
 
     def fits(self, messages: Iterable[Message | Mapping[str, Any]]) -> bool:
-        """Whether the messages take no more than what is available."""
-        return self.count(messages) <= self.available
+        """Whether the messages take no more than what is available.
+
+        Text is given to a tokenizer only if it might not fit: not as long as its bytes do.
+        """
+        given = list(messages)
+        if self.counter.exact and self.counter.at_most(given) <= self.available:
+            return True
+        return self.count(given) <= self.available
+
+
+def _each(messages: Iterable[Message | Mapping[str, Any]], encoding: str | None) -> list[int]:
+    """The tokens of each message."""
+    count_one = partial(_message_tokens, encoding=encoding)
+    given = list(messages)
+    for message in reversed(given):  # mostly the newest alone are not counted yet
+        if not isinstance(message, Message) or message.recalled(encoding) is not None:
+            break
+        message.remembered(encoding, count_one)
+    counts: list[int] | None = Message.all_recalled(given, encoding)
+    if counts is not None:
+        return counts
+    return [
+        m.remembered(encoding, count_one) if isinstance(m, Message) else count_one(m) for m in given
+    ]
 
 
 def _message_tokens(message: Mapping[str, Any], encoding: str | None) -> int:
@@ -195,6 +232,8 @@ def _gather(value: Any, texts: list[str]) -> int:
 
 def _text_tokens(text: str, encoding: str | None) -> int:
     """Exact by the tokenizer of ``encoding``, else estimated."""
+    if encoding == _BYTES:
+        return len(text.encode("utf-8", "surrogatepass"))
     encode = _encoder(encoding) if encoding is not None else None
     if encode is None:
         return _estimate(text)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from enum import StrEnum
+from itertools import compress, count
+from operator import is_not
+from typing import Any, TypeVar
 
 from ..events.actions import (
     AgentFinishAction,
@@ -20,7 +23,17 @@ from ..events.condensation import CondensationAction, CondensationRequestAction
 from ..events.event import Action, Event, EventSource, Observation, UnknownEvent
 from ..events.observations import ErrorObservation
 
-__all__ = ["Call", "Turn", "TurnKind", "is_observation", "is_response", "protected"]
+__all__ = [
+    "Call",
+    "Turn",
+    "TurnKind",
+    "first_difference",
+    "is_observation",
+    "is_response",
+    "protected",
+]
+
+_T = TypeVar("_T")
 
 
 class TurnKind(StrEnum):
@@ -52,9 +65,9 @@ class Call:
 _ENDING = (AgentFinishAction, AgentRejectAction, MessageAction)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)  # not frozen: that would make the fold half as slow again
 class Turn:
-    """Events that belong together. Immutable; compared by identity.
+    """Events that belong together. Never changed once it is made; compared by identity.
 
     ``events`` are in log order (there may be events of other turns between them in the log), and
     ``serials`` are their places in the log. ``answers[i]`` is the place in ``events`` of the action
@@ -65,6 +78,7 @@ class Turn:
     events: tuple[Event, ...]
     serials: tuple[int, ...]
     answers: tuple[int, ...]
+    _memo: dict[object, Any] | None = field(default=None, init=False, repr=False)
 
     def joined(self, event: Event, serial: int, answers: int) -> Turn:
         """The turn with one more event, which answers the action at this place (-1: none)."""
@@ -74,6 +88,17 @@ class Turn:
             (*self.serials, serial),
             (*self.answers, answers),
         )
+
+    def remembered(self, make: Callable[[Turn], _T]) -> _T:
+        """``make`` of this turn, made once for each ``make`` and kept as long as the turn is."""
+        memo = self._memo
+        if memo is None:
+            memo = self._memo = {}
+        elif make in memo:
+            found: _T = memo[make]
+            return found
+        made = memo[make] = make(self)
+        return made
 
     @property
     def serial(self) -> int:
@@ -104,6 +129,15 @@ class Turn:
     def waits(self) -> bool:
         """True if some call of the turn has no result."""
         return any(call.waits for call in self.calls)
+
+
+def first_difference(before: list[Turn], now: list[Turn]) -> int:
+    """The first place at which two lists do not hold the very same object, or the shorter one
+    ends. Quick above all where the second list only goes on from the first."""
+    if now[: len(before)] == before:
+        return len(before)
+    differs = compress(count(), map(is_not, before, now))
+    return next(differs, min(len(before), len(now)))
 
 
 def is_observation(event: Event) -> bool:

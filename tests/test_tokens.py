@@ -8,6 +8,7 @@ import json.decoder
 import os
 import random
 import statistics
+import string
 import struct
 import subprocess
 import sys
@@ -80,9 +81,9 @@ def test_a_message_is_counted_once_by_each_encoding(tokenized: list[str]) -> Non
     first = counter.count(messages)
     assert counter.count([*messages, Message.user_message("three")]) > first
     assert TokenCounter(calibration=2.0).count(messages) == 2 * first
-    assert tokenized == ["one", "two", "three"]
+    assert sorted(tokenized) == ["one", "three", "two"]
     TokenCounter("cl100k_base").count(messages)
-    assert tokenized == ["one", "two", "three", "one", "two"]
+    assert sorted(tokenized) == ["one", "one", "three", "two", "two"]
 
 
 def test_an_estimate_and_an_exact_count_are_remembered_apart() -> None:
@@ -573,6 +574,45 @@ def _long_texts(path: Path) -> Iterator[str]:
                 values.extend(value.values() if isinstance(value, dict) else value)
             elif isinstance(value, str) and 100 <= len(value) <= 20_000:
                 yield value
+
+
+ODD_ALPHABETS = {
+    "rare letters": "qxzjkvw",
+    "blanks": " \t\n\r",
+    "punctuation": string.punctuation,
+    "control characters": "".join(map(chr, range(32))),
+    "hieroglyphs": "".join(map(chr, range(0x13000, 0x13400))),
+    "combining marks": "".join(map(chr, range(0x300, 0x36F))),
+    "syriac": "".join(map(chr, range(0x700, 0x7FF))),
+    "rare han": "".join(map(chr, range(0x20000, 0x20400))),
+}
+
+
+@pytest.mark.parametrize("alphabet", ODD_ALPHABETS)
+@pytest.mark.parametrize("encoding", ENCODINGS)
+def test_no_count_is_above_what_it_is_said_to_be_at_most(alphabet: str, encoding: str) -> None:
+    chance = random.Random(alphabet)
+    text = "".join(chance.choice(ODD_ALPHABETS[alphabet]) for _ in range(2_000))
+    counter = TokenCounter(encoding)
+    assert counter.count([user(text)]) <= counter.at_most([user(text)])
+
+
+@given(texts=st.lists(st.text(), max_size=5), counted=st.integers(0, 5))
+def test_at_most_is_exact_for_what_was_counted_before(texts: list[str], counted: int) -> None:
+    messages = [Message.user_message(text) for text in texts]
+    EXACT.count(messages[:counted])
+    assert EXACT.count(messages) <= EXACT.at_most(messages)
+    assert EXACT.at_most(messages) == EXACT.count(messages)  # all are counted now
+
+
+def test_a_tokenizer_is_asked_only_near_the_limit(tokenized: list[str]) -> None:
+    messages = [Message.user_message("é" * 100)]  # 200 bytes; 104 tokens
+    assert Budget(204).fits(messages)
+    assert tokenized == []
+    assert Budget(203).fits(messages)
+    assert not Budget(103).fits(messages)
+    assert Budget(104).fits(messages)
+    assert len(tokenized) == 1  # each text once
 
 
 # ---------------------------------------------------------------------- calibration

@@ -30,12 +30,12 @@ from workload import (  # type: ignore[import-not-found]  # beside this script w
 import eventfold
 from eventfold import (
     AgentContext,
+    Budget,
     CmdOutputObservation,
     CmdRunAction,
     Condenser,
     Event,
     EventStream,
-    Message,
     MessageAction,
     ModelResponse,
     Reply,
@@ -66,13 +66,13 @@ class InstantModel:
 
 
 class EventfoldLoop:
+    budget: Budget | None = None
+
     def __init__(self, condenser: Condenser) -> None:
         self.stream = EventStream("micro")
         self.stream.append(SystemMessageAction(SYSTEM))
         self.stream.append(MessageAction(TASK), "user")
-        self.context = AgentContext(self.stream, condenser)
-        self.counter = TokenCounter(exact=False)
-        self.messages: list[Message] = []
+        self.context = AgentContext(self.stream, condenser, budget=self.budget)
 
     def append(self, number: int) -> None:
         metadata = ToolCallMetadata("bash", f"call_{number}", 1, ModelResponse.of(response(number)))
@@ -90,20 +90,18 @@ class EventfoldLoop:
         )
 
     def prompt(self) -> list[dict[str, Any]]:
-        self.messages = self.context.prepare()
-        return [message.to_dict() for message in self.messages]
+        return self.context.messages()
 
     def count(self) -> int:
-        return self.counter.count(self.messages)
+        """Done already: with a budget each prompt is counted."""
+        return 0
 
 
 class CountingLoop(EventfoldLoop):
-    """Counts at every step, as a loop with a budget does."""
+    """Counts its tokens at every step, by estimate, as a loop with a budget does far from the
+    limit."""
 
-    def prompt(self) -> list[dict[str, Any]]:
-        sent = super().prompt()
-        self.count()
-        return sent
+    budget = Budget(10_000_000, counter=TokenCounter(exact=False))
 
 
 def built(config: str) -> Condenser:
@@ -156,6 +154,7 @@ def main() -> None:
     log = events(LONG)
     figures = {
         **step_without_condensing(EventfoldLoop(built("noop")), count=50, counted=50),
+        "step_counted": at_length("noop"),
         **rolling(CountingLoop(summarizing())),
         "fold": once(lambda: folded(log)),
         "load": loaded(event_from_dict),
@@ -163,7 +162,6 @@ def main() -> None:
         "import": import_time(NAMES_OF_A_LOOP),
         "import_pydantic": import_time("import pydantic"),
         "import_model": import_time("from pydantic import BaseModel"),
-        "with_noop": at_length("noop"),
         "with_masking": at_length("observation_masking"),
         "with_default": at_length("default"),
     }
