@@ -14,12 +14,12 @@ from ..events.event import Event, InvalidArgument
 from ..memory.image_size import image_tokens
 from ..memory.rendering import action_text, call_arguments, image_urls, result_text, thought_of
 from ..memory.tokens import Budget, TokenCounter
-from ..memory.turns import Turn, TurnKind, is_observation
+from ..memory.turns import Turn, TurnKind, is_observation, response_of
 from ..memory.view import View
 from .base import Condensation, Condenser
 from .config import CondenserConfig, Parts, register_condenser
-from .response_edits import ResponseEdit, arguments_of, response_of
-from .stubs import Stubs, is_smaller, is_stub, size_of, stub_of, tokens_of
+from .response_edits import ResponseEdit, arguments_of
+from .stubs import Result, Stubs, is_smaller, is_stub, size_of, stub_of, tokens_of
 
 __all__ = ["ToolClearingCondenser", "ToolClearingCondenserConfig"]
 
@@ -83,7 +83,7 @@ class ToolClearingCondenser(Condenser):
         for turn, weight in self._weights.items():
             ledger.add(turn, weight)
         ledger.settle()
-        cleared = self._stubs.put(view, dict(_replacements(view, ledger)), _replacement)
+        cleared = self._stubs.put(view, list(_replacements(view, ledger)), _replacement)
         self.metadata = (
             {
                 "tool_uses_cleared": ledger.cleared_uses,
@@ -99,7 +99,7 @@ class ToolClearingCondenser(Condenser):
     def _weight(self, turn: Turn) -> _Weight:
         if turn.kind is not TurnKind.RESPONSE:
             return _Weight(sum(_event_tokens(event) for event in turn.events), 0, ())
-        said = response_of(turn)
+        said = turn.remembered(response_of)
         extra = {**said.thinking, **said.provider_fields}
         extra_tokens = _COUNTER.count([{"role": "assistant", **extra}]) if extra else 0
         tokens = tokens_of(said.text or thought_of(turn.events[0])) + extra_tokens
@@ -211,14 +211,19 @@ class _Ledger:
 # ---------------------------------------------------------------------- the replacements
 
 
-def _replacements(view: View, ledger: _Ledger) -> Iterator[tuple[int, ResponseEdit | None]]:
-    """The places of the results and, with their edits, of the actions that are replaced."""
-    places = {id(event): place for place, event in enumerate(view.events)}
+def _replacements(view: View, ledger: _Ledger) -> Iterator[tuple[Result, ResponseEdit | None]]:
+    """The results and, with their edits, the actions that are replaced."""
+    places = {serial: place for place, serial in enumerate(view.serials)}
+
+    def of(turn: Turn, event: Event) -> Result:
+        at = next(at for at, other in enumerate(turn.events) if other is event)
+        return Result(places[turn.serials[at]], event, None, turn)
+
     arguments: dict[Turn, dict[str, str | None]] = {}
     for number, (turn, use) in enumerate(ledger.uses):
         is_cleared = number < ledger.cleared_uses
         if is_cleared and use.result_gain:
-            yield places[id(use.result)], None
+            yield of(turn, use.result), None
         if use.action.tool_call_metadata is not None:
             # Two calls with one id share their arguments: the first one's.
             call_id = use.action.tool_call_metadata.tool_call_id
@@ -236,7 +241,7 @@ def _replacements(view: View, ledger: _Ledger) -> Iterator[tuple[int, ResponseEd
         edit = ResponseEdit(metadata.model_response, new, turn in without_thinking)
         for event in turn.events:
             if not is_observation(event):
-                yield places[id(event)], edit
+                yield of(turn, event), edit
 
 
 def _replacement(event: Event, edit: ResponseEdit | None) -> Event | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from bisect import bisect_left
 from typing import Literal, Self
 
 from pydantic import Field, model_validator
@@ -13,14 +13,13 @@ from ..memory.tokens import Budget
 from ..memory.view import View
 from .base import Condensation, Condenser
 from .config import CondenserConfig, Parts, register_condenser
-from .stubs import Stubs, Window, size_of, stub_of
+from .stubs import Stubs, Window, place_of, size_of, stub_of
 
 __all__ = [
     "BrowserOutputCondenser",
     "BrowserOutputCondenserConfig",
     "ObservationMaskingCondenser",
     "ObservationMaskingCondenserConfig",
-    "mask",
 ]
 
 
@@ -45,9 +44,9 @@ class ObservationMaskingCondenser(Condenser):
     def condense(self, view: View, budget: Budget | None = None) -> View | Condensation:
         border = self._window.outside(len(view))
         results = self._stubs.results(view) if border else []
-        old = [result.place for result in results if result.place < border]
-        masked = mask(view, old, _result_stub, self._stubs)
-        self.metadata = _noted(view, masked, old, border)
+        old = results[: bisect_left(results, border, key=place_of)]
+        masked = self._stubs.put(view, [(result, None) for result in old], _result_stub)
+        self.metadata = _noted(self._stubs.count, border)
         return masked
 
 
@@ -71,54 +70,39 @@ class BrowserOutputCondenser(Condenser):
 
     def condense(self, view: View, budget: Budget | None = None) -> View | Condensation:
         pages = [
-            result.place
+            result
             for result in self._stubs.results(view)
             if isinstance(result.event, BrowserOutputObservation)
         ]
         old = pages[: self._window.outside(len(pages))]
-        masked = mask(view, old, _page_stub, self._stubs, of_any_size=True)
-        self.metadata = _noted(view, masked, old, len(old))
+        masked = self._stubs.put(view, [(page, None) for page in old], _page_stub)
+        self.metadata = _noted(self._stubs.count, len(old))
         return masked
 
 
-def _noted(view: View, masked: View, places: Iterable[int], border: int) -> dict[str, int]:
-    count = sum(view[place] is not masked[place] for place in places)
+def _noted(count: int, border: int) -> dict[str, int]:
     return {"masked": count, "border": border} if count else {}
 
 
-def mask(
-    view: View,
-    places: Iterable[int],
-    stub_text: Callable[[Event], str],
-    stubs: Stubs | None = None,
-    *,
-    of_any_size: bool = False,
-) -> View:
-    """A view in which stubs stand for the results at these places, wherever that makes it smaller
-    (or everywhere, if they may be ``of_any_size``); the same view if it does so nowhere."""
-    return (stubs or Stubs()).put(
-        view,
-        dict.fromkeys(places),
-        lambda event, _: stub_of(event, stub_text(event), of_any_size=of_any_size),
-    )
-
-
-def _result_stub(event: Event) -> str:
-    return (
+def _result_stub(event: Event, _: None) -> Event | None:
+    return stub_of(
+        event,
         f"[Left out: {size_of(event)}, which came back at event {event.id}. "
-        "Repeat the call if you need it again.]"
+        "Repeat the call if you need it again.]",
     )
 
 
-def _page_stub(event: Event) -> str:
+def _page_stub(event: Event, _: None) -> Event | None:
     assert isinstance(event, BrowserOutputObservation)
     what = f"{len(event.content)} characters of the page"
     if event.screenshot or event.set_of_marks:
         what += " and its screenshot"
     where = f" {event.url}" if event.url else ""
-    return (
+    return stub_of(
+        event,
         f"[Left out: {what}{where}, which was read at event {event.id}. "
-        "Open the page again to see it as it is now.]"
+        "Open the page again to see it as it is now.]",
+        of_any_size=True,
     )
 
 

@@ -6,17 +6,8 @@ from dataclasses import dataclass
 
 from ..events.event import Event
 from ..events.tool_calls import AssistantTurn, ModelResponse, ToolCallMetadata
-from ..memory.turns import Turn
 
-__all__ = ["ResponseEdit", "arguments_of", "response_of"]
-
-
-def response_of(turn: Turn) -> AssistantTurn:
-    """What the response of a turn says: as in the prompt, the first action's speaks for all."""
-    metadata = turn.events[0].tool_call_metadata
-    if metadata is None or metadata.model_response is None:
-        return AssistantTurn()
-    return metadata.model_response.message()
+__all__ = ["ResponseEdit", "arguments_of"]
 
 
 def arguments_of(action: Event, response: AssistantTurn) -> str | None:

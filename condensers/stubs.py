@@ -10,7 +10,7 @@ from ..events.condensation import AgentCondensationObservation
 from ..events.event import Event, InvalidArgument, UnknownEvent
 from ..memory.rendering import image_urls, result_text
 from ..memory.tokens import TokenCounter
-from ..memory.turns import Turn, TurnKind, is_observation
+from ..memory.turns import Turn, TurnKind, first_difference, is_observation
 from ..memory.view import View
 
 __all__ = [
@@ -20,6 +20,7 @@ __all__ = [
     "counted",
     "is_smaller",
     "is_stub",
+    "place_of",
     "size_of",
     "stub_of",
     "tokens_of",
@@ -45,11 +46,17 @@ class Result(NamedTuple):
     turn: Turn
 
 
-def _results_in(turn: Turn) -> list[tuple[Event, Event | None]]:
-    """The results of a turn with their actions: of several for one call the one that counts."""
-    found: list[tuple[Event, Event | None]] = []
+def place_of(result: Result) -> int:
+    """Where in the view a result is."""
+    return result.place
+
+
+def _results_in(turn: Turn) -> list[tuple[int, Event | None]]:
+    """The results of a turn, by their places in it, with their actions: of several for one call the
+    one that counts."""
     if turn.kind not in (TurnKind.RESPONSE, TurnKind.LATE, TurnKind.OTHER):
-        return found
+        return []
+    found: list[tuple[Event, Event | None]] = []
     for call in turn.calls:
         action, result = call.action, call.result
         if is_observation(action):
@@ -58,7 +65,8 @@ def _results_in(turn: Turn) -> list[tuple[Event, Event | None]]:
                 found.append((action, None))
         elif result is not None and not is_stub(result):
             found.append((result, action))
-    return found
+    places = {id(event): place for place, event in enumerate(turn.events)}
+    return [(places[id(event)], action) for event, action in found]
 
 
 def is_stub(event: Event) -> bool:
@@ -115,70 +123,76 @@ class Window:
 
 class Stubs:
     """Puts stubs into the place of events. Each is made once, and remembered with the turn that
-    holds it for as long as the view has them, so that what others know of a turn stays valid.
+    holds it for as long as the view has them, so that what others know of a turn stays valid. A
+    view that goes on from the one before costs what is new in it.
     """
 
     def __init__(self) -> None:
-        self._results: dict[Turn, list[tuple[Event, Event | None]]] = {}
+        self.count = 0
+        """How many events have a stub in the newest view."""
+        self._turns: list[Turn] = []  # of the newest view
+        self._results: list[Result] = []  # of the same
+        self._chosen: list[tuple[Result, Hashable]] = []
         # By the event's identity, and by what its stub is about; with the event, which keeps its
         # identity from being used again.
         self._made: dict[tuple[int, Hashable], tuple[Event, Event | None]] = {}
-        self._turns: dict[Turn, Turn] = {}
+        self._stubs: dict[Turn, dict[int, Event]] = {}  # by the event's identity
+        self._replaced: dict[Turn, Turn] = {}
 
     def results(self, view: View) -> list[Result]:
         """The view's results, in its order. Summaries, stubs, and knowledge that no call asked for
         are none."""
-        known, self._results = self._results, {}
-        places = {id(event): place for place, event in enumerate(view.events)}
-        found = []
-        for turn in view.turns:
-            pairs = known.get(turn)
-            if pairs is None:
-                pairs = _results_in(turn)
-            self._results[turn] = pairs
-            for event, action in pairs:
-                found.append(Result(places[id(event)], event, action, turn))
-        return sorted(found, key=_place)
+        turns = view.turns
+        same = first_difference(self._turns, turns)
+        if same < len(self._turns):
+            same, self._results = 0, []
+        new = turns[same:]
+        begin = len(view) - sum(len(turn.events) for turn in new)
+        places = {serial: place for place, serial in enumerate(view.serials[begin:], begin)}
+        found = [
+            Result(places[turn.serials[at]], turn.events[at], action, turn)
+            for turn in new
+            for at, action in turn.remembered(_results_in)
+        ]
+        self._turns = turns
+        self._results = self._results + sorted(found, key=place_of)
+        return self._results
 
     def put(
         self,
         view: View,
-        places: Mapping[int, _About],
+        chosen: list[tuple[Result, _About]],
         make: Callable[[Event, _About], Event | None],
     ) -> View:
-        """The view with what ``make`` makes of the events at these places, each with what it is
-        to be about; None leaves an event as it is. The same view if nothing is replaced."""
-        known, self._made = self._made, {}
-        events = view.events
-        stubs: dict[int, Event] = {}
-        changed: set[int] = set()  # the identities of events with another stub than before
-        for place, about in places.items():
-            event = events[place]
-            key = (id(event), about)
-            made = known.pop(key, None)
-            if made is None:
-                made = (event, make(event, about))
-                if made[1] is not None:
-                    changed.add(key[0])
+        """The view with what ``make`` makes of these results, each with what it is to be about;
+        None leaves a result as it is. The same view if nothing is replaced."""
+        same = len(self._chosen)
+        before = Stubs()
+        if chosen[:same] != self._chosen:
+            same = self.count = 0
+            before._made, self._made = self._made, {}
+            before._stubs, self._stubs = self._stubs, {}
+            before._replaced, self._replaced = self._replaced, {}
+        changed: dict[Turn, None] = {}
+        for result, about in chosen[same:]:
+            key = (id(result.event), about)
+            made = before._made.get(key) or (result.event, make(result.event, about))
             self._made[key] = made
             if made[1] is not None:
-                stubs[place] = made[1]
-        changed.update(key[0] for key, (_, stub) in known.items() if stub is not None)
-        if changed:
-            self._turns = {
-                turn: new
-                for turn, new in self._turns.items()
-                if changed.isdisjoint(map(id, turn.events))
-            }
-        replaced = view.replacing(stubs, self._turns)
-        self._turns = {
-            old: new for old, new in zip(view.turns, replaced.turns, strict=True) if old is not new
-        }
-        return replaced
+                self._stubs.setdefault(result.turn, {})[id(result.event)] = made[1]
+                self.count += 1
+                changed[result.turn] = None
+        for turn in changed:
+            stubs = self._stubs[turn]
+            as_before = before._stubs.get(turn) == stubs
+            self._replaced[turn] = before._replaced[turn] if as_before else _replaced(turn, stubs)
+        self._chosen = list(chosen)
+        return view.replacing(self._replaced)
 
 
-def _place(result: Result) -> int:
-    return result.place
+def _replaced(turn: Turn, stubs: Mapping[int, Event]) -> Turn:
+    events = tuple(stubs.get(id(event), event) for event in turn.events)
+    return Turn(turn.kind, events, turn.serials, turn.answers)
 
 
 # What an image costs at the least: the note that stands for it where images are off.

@@ -9,10 +9,11 @@ from typing import Any, Literal, Self
 from pydantic import Field, model_validator
 
 from ..events.event import Event, InvalidArgument
+from ..events.tool_calls import AssistantTurn
 from ..memory.message import ChatDict, ChatModel, Reply
 from ..memory.rendering import action_text, call_arguments, clean, result_text, thought_of
 from ..memory.tokens import Budget, TokenCounter
-from ..memory.turns import Turn, is_observation
+from ..memory.turns import Turn, is_observation, response_of
 from ..memory.view import View
 from .base import (
     Condenser,
@@ -110,6 +111,8 @@ class LLMSummary:
         """As many of the blocks as fit into a call together with the previous summary; at least
         one."""
         used = self._counter.count(self._request([], previous))
+        if used + sum(map(_most_tokens, blocks)) <= self.max_input_tokens:
+            return list(blocks)
         part: list[_Block] = []
         for block in blocks:
             used += self._counter.count([{"role": "user", "content": _tagged(block, "0" * 8)}])
@@ -134,14 +137,14 @@ def _blocks(turns: Sequence[Turn], longest: int) -> Iterator[_Block]:
     """Each event's full text; one that is longer than ``longest`` characters in several parts."""
     for turn in turns:
         for event in turn.events:
-            title, text = _event_text(event)
+            title, text = _event_text(event, turn.remembered(response_of))
             parts = [text[at : at + longest] for at in range(0, len(text), longest)]
             for place, part in enumerate(parts):
                 portion = f", part {place + 1} of {len(parts)}" if len(parts) > 1 else ""
                 yield f"event {event.id}, {title}{portion}", part
 
 
-def _event_text(event: Event) -> tuple[str, str]:
+def _event_text(event: Event, said: AssistantTurn) -> tuple[str, str]:
     source = event.source.value if event.source is not None else "unknown"
     metadata = event.tool_call_metadata
     if is_observation(event):
@@ -149,9 +152,7 @@ def _event_text(event: Event) -> tuple[str, str]:
         return f"result{tool} ({event.kind})", clean(result_text(event))
     if metadata is None:
         return f"{source}, {event.kind}", clean(action_text(event)) or "(no text)"
-    response = metadata.model_response
-    asked = response.message() if response is not None else None
-    own = [c.arguments for c in asked.tool_calls if c.id == metadata.tool_call_id] if asked else []
+    own = [call.arguments for call in said.tool_calls if call.id == metadata.tool_call_id]
     arguments = own[0] if len(own) == 1 else call_arguments(event)
     text = "\n".join(part for part in (thought_of(event), arguments) if part.strip())
     return f"{source}, call of {metadata.function_name}", clean(text) or "(no arguments)"
@@ -162,6 +163,11 @@ def _fenced(blocks: Sequence[_Block]) -> str:
     one."""
     digest = hashlib.sha256("\0".join(text for _, text in blocks).encode()).hexdigest()[:8]
     return "\n".join(_tagged(block, digest) for block in blocks)
+
+
+def _most_tokens(block: _Block) -> int:
+    """What no estimate of a block exceeds: a token for each byte, tags and their title included."""
+    return len(block[1].encode()) + 2 * len(block[0].encode()) + 60
 
 
 def _tagged(block: _Block, digest: str) -> str:

@@ -36,7 +36,7 @@ from ..memory.tokens import Budget
 from ..memory.view import View
 from .base import Condensation, Condenser
 from .config import CondenserConfig, Parts, register_condenser
-from .stubs import Stubs, size_of, stub_of, unseen_from
+from .stubs import Result, Stubs, size_of, stub_of, unseen_from
 
 __all__ = ["SupersededCondenser", "SupersededCondenserConfig"]
 
@@ -74,8 +74,8 @@ class SupersededCondenser(Condenser):
         known, self._states = self._states, {}
         recent = set(view.turns[-self.keep_recent :]) if self.keep_recent else set()
         seen = unseen_from(view, len(view))
-        current: dict[_Subject, list[tuple[int, _State]]] = {}
-        overtaken: dict[int, _Overtaken] = {}
+        current: dict[_Subject, list[tuple[Result, _State]]] = {}
+        overtaken: list[tuple[Result, _Overtaken]] = []
         for result in self._stubs.results(view):
             if result.action is None:
                 continue
@@ -87,19 +87,18 @@ class SupersededCondenser(Condenser):
             if state is None:
                 continue
             stays = []
-            for place, older in current.get(state.subject, ()):
+            for past, older in current.get(state.subject, ()):
                 if state.outdates(older):
-                    overtaken[place] = (older.what, state.changes, result.event.id)
+                    overtaken.append((past, (older.what, state.changes, result.event.id)))
                 else:
-                    stays.append((place, older))
+                    stays.append((past, older))
             if state.shows is not None:
                 # One that may not be masked still outdates others.
                 may_go = result.place < seen and result.turn not in recent
-                stays += [(result.place, state)] if may_go else []
+                stays += [(result, state)] if may_go else []
             current[state.subject] = stays
         masked = self._stubs.put(view, overtaken, _stub)
-        count = sum(view[place] is not masked[place] for place in overtaken)
-        self.metadata = {"superseded": count} if count else {}
+        self.metadata = {"superseded": self._stubs.count} if self._stubs.count else {}
         return masked
 
 

@@ -41,10 +41,9 @@ class TruncationCondenser(Condenser):
         self._stubs = Stubs()
 
     def condense(self, view: View, budget: Budget | None = None) -> View | Condensation:
-        places = [result.place for result in self._stubs.results(view)]
-        cut = self._stubs.put(view, dict.fromkeys(places), self._shortened)
-        count = sum(view[place] is not cut[place] for place in places)
-        self.metadata = {"truncated": count} if count else {}
+        results = self._stubs.results(view)
+        cut = self._stubs.put(view, [(result, None) for result in results], self._shortened)
+        self.metadata = {"truncated": self._stubs.count} if self._stubs.count else {}
         return cut
 
     def _shortened(self, event: Event, _: None) -> Event | None:

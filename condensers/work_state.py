@@ -20,7 +20,7 @@ from ..events.condensation import AgentCondensationObservation
 from ..events.event import Event
 from ..events.observations import TaskTrackingObservation
 from ..memory.rendering import action_text, clean, result_text, thought_of
-from ..memory.turns import Call, Turn, TurnKind
+from ..memory.turns import Call, Turn, TurnKind, response_of
 from .ledger import ArtifactLedger
 from .sections import Section, fitted, quoted, read_sections, shortened, unquoted, written
 
@@ -205,9 +205,7 @@ def _thoughts(turn: Turn) -> Iterator[str]:
         said.append(thought_of(action))
         if isinstance(action, AgentDelegateAction) and call.result is not None:
             said.append(f"{action.agent} came back with: {result_text(call.result)}")
-    metadata = turn.events[0].tool_call_metadata
-    if metadata is not None and metadata.model_response is not None:
-        said.append(metadata.model_response.message().text)
+    said.append(turn.remembered(response_of).text)
     for text in said:
         if text := shortened(" ".join(clean(text).split()), _THOUGHT):
             yield text

@@ -9,7 +9,7 @@ from functools import lru_cache
 from ..events.actions import MessageAction
 from ..events.event import Action, Event, UnknownEvent
 from ..events.observations import ErrorObservation, RecallObservation
-from ..events.tool_calls import AssistantTurn, ToolCall, ToolCallMetadata
+from ..events.tool_calls import ToolCall, ToolCallMetadata
 from .images import as_image_url
 from .message import Content, ImageContent, Message, TextContent
 from .rendering import (
@@ -23,7 +23,7 @@ from .rendering import (
     result_text,
     thought_of,
 )
-from .turns import Call, Turn, TurnKind, is_observation
+from .turns import Call, Turn, TurnKind, is_observation, response_of
 from .wording import (
     clean_json,
     tool_call_id,
@@ -78,9 +78,7 @@ class _Speech:
 
     def _response(self, turn: Turn) -> Said:
         calls = turn.calls
-        responses = (_metadata(call.action).model_response for call in calls)
-        kept = next((response for response in responses if response is not None), None)
-        response = AssistantTurn() if kept is None else kept.message()
+        response = turn.remembered(response_of)
         said = [response.text]
         if not response.text and not response.tool_calls:  # it is not known what the model said
             said += [thought_of(call.action) for call in calls if not _is_ending(call)][:1]

@@ -199,8 +199,9 @@ def _message_tokens(message: Mapping[str, Any], encoding: str | None) -> int:
     for key, value in message.items():
         if key in ("content", "tool_calls"):
             tokens += _gather(value, texts)
-        elif key != "role":
-            tokens += _gather({key: value}, more)
+        elif value is not None and key not in ("role", "cache_control"):
+            more.append(key)
+            tokens += _gather(value, more)
     # The same thinking comes back in up to three fields, of which a provider reads one.
     texts.extend(dict.fromkeys(more))
     return tokens + _text_tokens("\n".join(texts), encoding)
@@ -210,7 +211,7 @@ def _gather(value: Any, texts: list[str]) -> int:
     """Adds every text in ``value`` to ``texts``, names of fields too; the tokens of its images."""
     if isinstance(value, str):
         texts.append(value)
-    elif isinstance(value, Mapping):
+    elif isinstance(value, dict | Mapping):  # a class of its own is slower to ask
         url = image_reference(value) if is_image(value) else None
         if url is not None:
             return image_tokens(url)
@@ -221,10 +222,13 @@ def _gather(value: Any, texts: list[str]) -> int:
                 continue
             if not (is_text and key == "text"):
                 texts.append(str(key))
-            tokens += _gather(item, texts)
+            if isinstance(item, str):
+                texts.append(item)
+            else:
+                tokens += _gather(item, texts)
         return tokens
     elif isinstance(value, list | tuple):
-        return sum(_gather(item, texts) for item in value)
+        return sum([_gather(item, texts) for item in value])
     elif value is not None:
         texts.append(str(value))
     return 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from enum import StrEnum
+from enum import Enum, StrEnum, auto
 from itertools import compress, count
 from operator import is_not
 from typing import Any, TypeVar
@@ -21,16 +21,24 @@ from ..events.actions import (
 )
 from ..events.condensation import CondensationAction, CondensationRequestAction
 from ..events.event import Action, Event, EventSource, Observation, UnknownEvent
-from ..events.observations import ErrorObservation
+from ..events.observations import (
+    AgentStateChangedObservation,
+    ErrorObservation,
+    NullObservation,
+)
+from ..events.tool_calls import AssistantTurn
 
 __all__ = [
     "Call",
+    "Role",
     "Turn",
     "TurnKind",
     "first_difference",
     "is_observation",
     "is_response",
     "protected",
+    "response_of",
+    "role_of",
 ]
 
 _T = TypeVar("_T")
@@ -82,12 +90,8 @@ class Turn:
 
     def joined(self, event: Event, serial: int, answers: int) -> Turn:
         """The turn with one more event, which answers the action at this place (-1: none)."""
-        return Turn(
-            self.kind,
-            (*self.events, event),
-            (*self.serials, serial),
-            (*self.answers, answers),
-        )
+        events, serials = (*self.events, event), (*self.serials, serial)
+        return Turn(self.kind, events, serials, (*self.answers, answers))
 
     def remembered(self, make: Callable[[Turn], _T]) -> _T:
         """``make`` of this turn, made once for each ``make`` and kept as long as the turn is."""
@@ -131,6 +135,16 @@ class Turn:
         return any(call.waits for call in self.calls)
 
 
+def response_of(turn: Turn) -> AssistantTurn:
+    """What the LLM response of a turn says: the first action's that is known speaks for all. Read
+    once for each turn, with ``turn.remembered(response_of)``."""
+    for event, answers in zip(turn.events, turn.answers, strict=True):
+        metadata = event.tool_call_metadata
+        if answers < 0 and metadata is not None and metadata.model_response is not None:
+            return metadata.model_response.message()
+    return AssistantTurn()
+
+
 def first_difference(before: list[Turn], now: list[Turn]) -> int:
     """The first place at which two lists do not hold the very same object, or the shorter one
     ends. Quick above all where the second list only goes on from the first."""
@@ -140,6 +154,57 @@ def first_difference(before: list[Turn], now: list[Turn]) -> int:
     return next(differs, min(len(before), len(now)))
 
 
+class Role(Enum):
+    """What an event is to the view, by its class."""
+
+    CONDENSATION = auto()
+    REQUEST = auto()
+    NOT_SHOWN = auto()
+    SYSTEM = auto()
+    OBSERVATION = auto()
+    RECALL = auto()
+    OTHER = auto()
+    ACTION = auto()
+
+    __hash__ = object.__hash__  # each member is there once, and this is the quicker one
+
+
+_ROLES: tuple[tuple[tuple[type[Event], ...], Role], ...] = (
+    ((CondensationAction,), Role.CONDENSATION),
+    ((CondensationRequestAction,), Role.REQUEST),
+    (
+        (NullAction, NullObservation, ChangeAgentStateAction, AgentStateChangedObservation),
+        Role.NOT_SHOWN,
+    ),
+    ((SystemMessageAction,), Role.SYSTEM),
+    ((Observation,), Role.OBSERVATION),
+    ((LoopRecoveryAction,), Role.OTHER),
+    ((RecallAction,), Role.RECALL),
+    ((Action,), Role.ACTION),
+)
+
+
+class _Roles(dict[type[Event], Role | None]):
+    """The role of each class, found once; None for classes whose events differ in it."""
+
+    def __missing__(self, cls: type[Event]) -> Role | None:
+        self[cls] = next((role for classes, role in _ROLES if issubclass(cls, classes)), None)
+        return self[cls]
+
+
+_role_of_class = _Roles()
+
+
+def role_of(event: Event) -> Role:
+    """What an event is to the view, if it is not hidden. One of an unknown kind is an action or an
+    observation."""
+    role = _role_of_class[type(event)]
+    if role is not None:
+        return role
+    is_result = isinstance(event, UnknownEvent) and event.is_observation
+    return Role.OBSERVATION if is_result else Role.ACTION
+
+
 def is_observation(event: Event) -> bool:
     """True for what came back, False for what was done."""
     if isinstance(event, UnknownEvent):
@@ -147,28 +212,19 @@ def is_observation(event: Event) -> bool:
     return isinstance(event, Observation)
 
 
-# Kinds that no view shows as what the model did, whoever asked for them.
-_NO_RESPONSES = (
-    SystemMessageAction,
-    NullAction,
-    ChangeAgentStateAction,
-    LoopRecoveryAction,
-    CondensationAction,
-    CondensationRequestAction,
-)
-
-
 def is_response(event: Event) -> bool:
     """True for an action that an LLM response asked for: it begins or continues a response."""
-    if is_observation(event) or isinstance(event, _NO_RESPONSES):
-        return False
+    role = role_of(event)
     if event.tool_call_metadata is not None:
-        return True
+        return role is Role.ACTION or role is Role.RECALL
     return (
-        isinstance(event, Action)
-        and event.source in (EventSource.AGENT, None)
-        and not isinstance(event, RecallAction)
+        role is Role.ACTION
+        and event.source in _OF_THE_AGENT
+        and not isinstance(event, UnknownEvent)
     )
+
+
+_OF_THE_AGENT = (EventSource.AGENT, None)
 
 
 def protected(

@@ -2,40 +2,16 @@
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import overload
 
-from ..events.actions import (
-    AgentDelegateAction,
-    ChangeAgentStateAction,
-    MessageAction,
-    NullAction,
-    RecallAction,
-    SystemMessageAction,
-)
-from ..events.condensation import (
-    AgentCondensationObservation,
-    CondensationAction,
-    CondensationRequestAction,
-)
+from ..events.actions import AgentDelegateAction, MessageAction, RecallAction
+from ..events.condensation import AgentCondensationObservation, CondensationAction
 from ..events.event import Event, EventSource
-from ..events.observations import (
-    AgentDelegateObservation,
-    AgentStateChangedObservation,
-    NullObservation,
-    RecallObservation,
-)
-from .turns import Turn, TurnKind, is_observation, is_response
+from ..events.observations import AgentDelegateObservation, RecallObservation
+from .turns import Role, Turn, TurnKind, is_observation, is_response, role_of
 
 __all__ = ["View", "answers"]
-
-_NOT_SHOWN = (
-    NullAction,
-    NullObservation,
-    ChangeAgentStateAction,
-    AgentStateChangedObservation,
-)
 
 
 class View(Sequence[Event]):
@@ -61,9 +37,11 @@ class View(Sequence[Event]):
     )
 
     def __init__(self) -> None:
-        self._events: list[Event] = []
-        self._serials: list[int] = []  # of each event: its place in the log
         self._turns: list[Turn] = []
+        self._serials: list[
+            int
+        ] = []  # of each event of these turns, in order: its place in the log
+        self._events: list[Event] | None = []  # the same, gathered when someone asks for them
         self._requested = False
         self._serial = 0  # how many events were appended
         self._newest = -1  # serial of the newest LLM response's turn
@@ -71,7 +49,7 @@ class View(Sequence[Event]):
         # Which open action a result answers: keys of the action -> (serial of its turn, place in
         # it).
         self._calls: dict[_Key, tuple[int, int]] = {}
-        self._hidden: set[_Key] = set()
+        self._hidden: set[_Key] = set()  # keys of actions that are not shown
         self._delegates: list[tuple[int, Event]] = []  # not yet returned: (serial, action)
         self._systems: list[tuple[int, Event]] = []  # oldest first
 
@@ -88,7 +66,12 @@ class View(Sequence[Event]):
     @property
     def events(self) -> list[Event]:
         """The events, in log order, the system message first. The list is the caller's own."""
-        return list(self._events)
+        return list(self._gathered())
+
+    @property
+    def serials(self) -> list[int]:
+        """Of each event its place in the log. The list is the caller's own."""
+        return list(self._serials)
 
     @property
     def turns(self) -> list[Turn]:
@@ -104,8 +87,7 @@ class View(Sequence[Event]):
     def newest_response(self) -> Turn | None:
         """The turn of the newest LLM response, if it is still here: the only one that can
         change."""
-        place = self._place(self._newest)
-        return None if place is None else self._turns[place]
+        return self._turn(self._newest)
 
     @property
     def task(self) -> Turn | None:
@@ -114,30 +96,40 @@ class View(Sequence[Event]):
             if turn.kind is TurnKind.USER:
                 return turn
             if turn.kind is TurnKind.SUMMARY:
-                place = self._place(self._task)
-                return None if place is None else self._turns[place]
+                return self._turn(self._task)
         return None
 
     def begins_response(self, event: Event) -> bool:
         """True if this event, as the next one of the log, would begin a new LLM response."""
-        turn = self.newest_response
-        return is_response(event) and not (turn is not None and _same_response(turn, event))
+        if not is_response(event):
+            return False
+        turn = self._turn(self._newest)
+        return turn is None or not _same_response(turn, event)
 
     def __len__(self) -> int:
-        return len(self._events)
+        return len(self._serials)
 
     @overload
     def __getitem__(self, index: int) -> Event: ...
     @overload
     def __getitem__(self, index: slice) -> list[Event]: ...
     def __getitem__(self, index: int | slice) -> Event | list[Event]:
-        return self._events[index]
+        return self._gathered()[index]
+
+    def __iter__(self) -> Iterator[Event]:
+        return iter(self._gathered())
+
+    def _gathered(self) -> list[Event]:
+        if self._events is None:
+            events = {n: e for t in self._turns for n, e in zip(t.serials, t.events, strict=True)}
+            self._events = [events[serial] for serial in self._serials]
+        return self._events
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, View):
             return NotImplemented
         return (
-            self._events == other._events
+            self._gathered() == other._gathered()
             and self._requested == other._requested
             and [(t.kind, t.events, t.answers) for t in self._turns]
             == [(t.kind, t.events, t.answers) for t in other._turns]
@@ -147,14 +139,14 @@ class View(Sequence[Event]):
 
     def __repr__(self) -> str:
         asked = ", condensation requested" if self._requested else ""
-        return f"View({len(self._events)} events in {len(self._turns)} turns{asked})"
+        return f"View({len(self)} events in {len(self._turns)} turns{asked})"
 
     # ------------------------------------------------------------------ smaller views
 
     def copy(self) -> View:
         """A view of the same events; appending to one does not change the other."""
         copy = View()
-        copy._events = self._events.copy()
+        copy._events = self._events  # which is never changed, only made anew
         copy._serials = self._serials.copy()
         copy._turns = self._turns.copy()
         copy._requested = self._requested
@@ -175,23 +167,15 @@ class View(Sequence[Event]):
         view._drop({turn.serial for turn in turns})
         return view
 
-    def replacing(
-        self, stubs: Mapping[int, Event], known: Mapping[Turn, Turn] | None = None
-    ) -> View:
-        """A view in which some events, named by their place, are replaced by others of their kind.
-
-        For results whose content is masked: the stub keeps id, cause and tool call metadata.
-        ``known`` are turns that have been replaced before, to become the same again: they are not
-        made anew, so that what was remembered about them stays valid.
-        """
-        if not stubs:
+    def replacing(self, turns: Mapping[Turn, Turn]) -> View:
+        """A view in which some turns are replaced by others: by turns of the same places, with
+        other events of their kinds, such as results whose content is masked. The same view if there
+        are none to replace."""
+        if not turns:
             return self
         view = self.copy()
-        for place, stub in stubs.items():
-            view._events[place] = stub
-        new = {self._serials[place]: stub for place, stub in stubs.items()}
-        known = known or {}
-        view._turns = [known.get(turn) or _replaced(turn, new) for turn in self._turns]
+        view._turns = list(map(turns.get, self._turns, self._turns))
+        view._events = None
         return view
 
     # ------------------------------------------------------------------ the fold
@@ -199,79 +183,86 @@ class View(Sequence[Event]):
     def append(self, event: Event) -> None:
         """Takes the next event of the log into account. For the view's owner only."""
         self._serial += 1
-        if isinstance(event, CondensationAction):
-            self._condense(event)
-        elif isinstance(event, CondensationRequestAction):
-            self._requested = True
-        elif isinstance(event, _NOT_SHOWN) or event.hidden:
-            if not is_observation(event):  # nor is shown what comes back for it
-                self._hidden.update(_keys_of(event))
-            if self.begins_response(event):  # a response all the same: it ends the one before
-                self._calls.clear()
-                self._newest = -1
-        elif isinstance(event, SystemMessageAction):
-            self._systems.append((self._serial, event))
-            self._show_newest_system_message()
-        elif is_observation(event):
-            if isinstance(event, AgentDelegateObservation):
-                self._return_from_delegate(event)
-            self._add_observation(event)
-        elif is_response(event):
-            self._add_to_response(event)
-        else:
+        self._events = None
+        role = role_of(event)
+        if event.hidden and role is not Role.CONDENSATION and role is not Role.REQUEST:
+            role = Role.NOT_SHOWN
+        _TAKE[role](self, event)
+
+    def _take_request(self, _: Event) -> None:
+        self._requested = True
+
+    def _take_unseen(self, event: Event) -> None:
+        if not is_observation(event):  # nor is shown what comes back for it
+            self._hidden.update(_keys_of(event))
+        if self.begins_response(event):  # a response all the same: it ends the one before
+            self._calls.clear()
+            self._newest = -1
+
+    def _take_system_message(self, event: Event) -> None:
+        self._systems.append((self._serial, event))
+        self._show_newest_system_message()
+
+    def _take_action(self, event: Event) -> None:
+        if not is_response(event):
             kind = _kind_of(event)
             if kind is TurnKind.USER and self._task < 0:
                 self._task = self._serial
             self._add_turn(kind, event)
             self._open(event, self._serial, 0)
-
-    def _add_turn(self, kind: TurnKind, event: Event) -> None:
-        self._turns.append(Turn(kind, (event,), (self._serial,), (-1,)))
-        self._events.append(event)
-        self._serials.append(self._serial)
-
-    def _join(self, serial: int, event: Event, answers: int, at: int | None = None) -> None:
-        """Adds an event to a turn; ``at`` is its place in the log, if it is not the newest."""
-        place = self._place(serial)
-        assert place is not None  # what leaves the view leaves _calls and _newest, too
-        at = self._serial if at is None else at
-        self._turns[place] = self._turns[place].joined(event, at, answers)
-        self._events.append(event)
-        self._serials.append(at)
-
-    def _place(self, serial: int) -> int | None:
-        # The turns that can still change are the newest: look from the end.
-        for place in range(len(self._turns) - 1, -1, -1):
-            if self._turns[place].serial == serial:
-                return place
-        return None
-
-    # ---------------------------------------------------------------- responses and results
-
-    def _add_to_response(self, event: Event) -> None:
-        if self.begins_response(event):
+            return
+        turn = self._turn(self._newest)
+        if turn is None or not _same_response(turn, event):
             # Whatever came back so far is what the older ones will have.
             self._calls.clear()
-            self._add_turn(TurnKind.RESPONSE, event)
             self._newest = self._serial
+            self._add_turn(TurnKind.RESPONSE, event)
             self._open(event, self._serial, 0)
         else:
-            turn = self.newest_response
-            assert turn is not None
             self._join(turn.serial, event, -1)
             self._open(event, turn.serial, len(turn.events))
         if isinstance(event, AgentDelegateAction):
             self._delegates.append((self._serial, event))
 
+    def _add_turn(self, kind: TurnKind, event: Event) -> None:
+        self._turns.append(Turn(kind, (event,), (self._serial,), _NO_ANSWER))
+        self._serials.append(self._serial)
+
+    def _join(self, serial: int, event: Event, answers: int, at: int | None = None) -> None:
+        """Adds an event to a turn; ``at`` is its place in the log, if it is not the newest."""
+        place = self._place(serial)
+        assert place is not None  # what leaves the view leaves _calls, too
+        at = self._serial if at is None else at
+        self._turns[place] = self._turns[place].joined(event, at, answers)
+        self._serials.append(at)
+
+    def _place(self, serial: int) -> int | None:
+        # The turns that can still change are the newest: look from the end.
+        place = len(self._turns)
+        for turn in reversed(self._turns):
+            place -= 1
+            if turn.serials[0] == serial:
+                return place
+        return None
+
+    def _turn(self, serial: int) -> Turn | None:
+        place = self._place(serial)
+        return None if place is None else self._turns[place]
+
+    # ---------------------------------------------------------------- responses and results
+
     def _open(self, action: Event, serial: int, place: int) -> None:
         """From now on, results may answer this action."""
+        at = (serial, place)
         for key in _keys_of(action):
             self._hidden.discard(key)
-            self._calls.setdefault(key, (serial, place))
+            self._calls.setdefault(key, at)
         if action.tool_call_metadata is None and not isinstance(action, MessageAction):
-            self._calls[_UNLINKED] = (serial, place)
+            self._calls[_UNLINKED] = at
 
-    def _add_observation(self, event: Event) -> None:
+    def _take_observation(self, event: Event) -> None:
+        if isinstance(event, AgentDelegateObservation):
+            self._return_from_delegate(event)
         key = self._answered_key(event)
         if key is not None:
             serial, place = self._calls[key]
@@ -289,34 +280,34 @@ class View(Sequence[Event]):
 
     def _answered_key(self, event: Event) -> _Key | None:
         """The key under which the action that this observation answers is open, if it is."""
-        by_cause = ("id", event.cause) if event.cause is not None else None
-        if by_cause in self._calls:
-            return by_cause
-        for key in _call_keys(event):
-            if key in self._calls:
+        cause, metadata, calls = event.cause, event.tool_call_metadata, self._calls
+        if cause is not None and cause in calls:
+            return cause
+        if metadata is not None:
+            key = metadata.tool_call_id
+            if key in calls:
                 # A reused call id: the cause says that an earlier call is meant.
-                action = self._event_at(*self._calls[key])
-                if by_cause is None or action is None or action.id < 0:
+                action = self._event_at(*calls[key])
+                if cause is None or action is None or action.id < 0:
                     return key
-        if by_cause is None and event.tool_call_metadata is None and _UNLINKED in self._calls:
-            action = self._event_at(*self._calls[_UNLINKED])
+        elif cause is None and _UNLINKED in calls:
+            action = self._event_at(*calls[_UNLINKED])
             if action is not None and _fits(action, event):
                 return _UNLINKED
         return None
 
     def _event_at(self, serial: int, place: int) -> Event | None:
-        turn = self._place(serial)
-        return None if turn is None else self._turns[turn].events[place]
+        turn = self._turn(serial)
+        return None if turn is None else turn.events[place]
 
     # ------------------------------------------------------------------ system and delegates
 
     def _show_newest_system_message(self) -> None:
         if self._turns and self._turns[0].kind is TurnKind.SYSTEM:
-            del self._turns[0], self._events[0], self._serials[0]
+            del self._turns[0], self._serials[0]
         if self._systems:
             serial, event = self._systems[-1]
             self._turns.insert(0, Turn(TurnKind.SYSTEM, (event,), (serial,), (-1,)))
-            self._events.insert(0, event)
             self._serials.insert(0, serial)
 
     def _return_from_delegate(self, event: AgentDelegateObservation) -> None:
@@ -362,7 +353,8 @@ class View(Sequence[Event]):
 
     # ------------------------------------------------------------------ condensations
 
-    def _condense(self, condensation: CondensationAction) -> None:
+    def _take_condensation(self, condensation: Event) -> None:
+        assert isinstance(condensation, CondensationAction)  # so says its role
         self._requested = False
         named = condensation.forgotten
         if not isinstance(named, range):
@@ -390,18 +382,16 @@ class View(Sequence[Event]):
         if not turns:
             return
         gone = {n for turn in self._turns if turn.serial in turns for n in turn.serials}
-        kept = [place for place, serial in enumerate(self._serials) if serial not in gone]
-        self._events = [self._events[place] for place in kept]
-        self._serials = [self._serials[place] for place in kept]
+        self._serials = [serial for serial in self._serials if serial not in gone]
+        self._events = None
         self._turns = [turn for turn in self._turns if turn.serial not in turns]
         self._calls = {key: at for key, at in self._calls.items() if at[0] not in turns}
 
     def _insert_summary(self, summary: Event, offset: int) -> None:
         first = 1 if self._turns and self._turns[0].kind is TurnKind.SYSTEM else 0
-        offset = self._next_border(max(first, min(offset, len(self._events))))
+        offset = self._next_border(max(first, min(offset, len(self._serials))))
         behind = set(self._serials[offset:])
         place = next((n for n, t in enumerate(self._turns) if t.serial in behind), len(self._turns))
-        self._events.insert(offset, summary)
         self._serials.insert(offset, self._serial)
         self._turns.insert(place, Turn(TurnKind.SUMMARY, (summary,), (self._serial,), (-1,)))
 
@@ -415,34 +405,38 @@ class View(Sequence[Event]):
         return offset
 
 
-def _replaced(turn: Turn, new: Mapping[int, Event]) -> Turn:
-    """The turn with new events in the places of some; the same turn if there are none."""
-    if new.keys().isdisjoint(turn.serials):
-        return turn
-    events = tuple(new.get(n, event) for n, event in zip(turn.serials, turn.events, strict=True))
-    return dataclasses.replace(turn, events=events)
+_TAKE: dict[Role, Callable[[View, Event], None]] = {
+    Role.CONDENSATION: View._take_condensation,
+    Role.REQUEST: View._take_request,
+    Role.NOT_SHOWN: View._take_unseen,
+    Role.SYSTEM: View._take_system_message,
+    Role.OBSERVATION: View._take_observation,
+    Role.RECALL: View._take_action,
+    Role.OTHER: View._take_action,
+    Role.ACTION: View._take_action,
+}
 
 
 # ---------------------------------------------------------------------- links
 
-_Key = tuple[str, int | str]
-_UNLINKED: _Key = ("newest action without a tool call", 0)
+_Key = int | str | tuple[()]  # an event's id, a tool call's, or:
+_UNLINKED: _Key = ()  # the newest action without a tool call
+_NO_ANSWER = (-1,)
 
 
 def _keys_of(action: Event) -> list[_Key]:
     """What a result may name to say that it answers this action."""
-    keys = _call_keys(action)
-    return [("id", action.id), *keys] if action.id >= 0 else keys
-
-
-def _call_keys(event: Event) -> list[_Key]:
-    metadata = event.tool_call_metadata
-    return [] if metadata is None else [("call", metadata.tool_call_id)]
+    keys: list[_Key] = [] if action.id < 0 else [action.id]
+    if action.tool_call_metadata is not None:
+        keys.append(action.tool_call_metadata.tool_call_id)
+    return keys
 
 
 def _keys_of_result(event: Event) -> list[_Key]:
-    keys = _call_keys(event)
-    return keys if event.cause is None else [("id", event.cause), *keys]
+    keys: list[_Key] = [] if event.cause is None else [event.cause]
+    if event.tool_call_metadata is not None:
+        keys.append(event.tool_call_metadata.tool_call_id)
+    return keys
 
 
 def answers(observation: Event, action: Event) -> bool:

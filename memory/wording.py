@@ -55,10 +55,10 @@ def valid_arguments(text: str) -> str:
     if not text.strip():
         return "{}"
     try:
-        value = json.loads(text, parse_constant=_refuse)
+        value = _STRICT.decode(text)
     except (ValueError, RecursionError):
         try:
-            value = json.loads(text, strict=False, parse_constant=_refuse)
+            value = _LENIENT.decode(text)
         except (ValueError, RecursionError):
             value = None
     else:
@@ -75,8 +75,14 @@ def _refuse(constant: str) -> Any:
     raise ValueError(f"{constant} is no JSON value")
 
 
+_STRICT = json.JSONDecoder(parse_constant=_refuse)
+_LENIENT = json.JSONDecoder(parse_constant=_refuse, strict=False)
+
+
 def usable_thinking(thinking: Mapping[str, Any]) -> Mapping[str, Any]:
     """Thinking as it came, or nothing where it is not in a form that can be passed back."""
+    if not thinking:
+        return thinking
     blocks = thinking.get("thinking_blocks", [])
     usable = isinstance(blocks, list) and all(_is_thinking_block(block) for block in blocks)
     return clean_json(thinking) if usable else {}
@@ -92,9 +98,11 @@ def _is_thinking_block(block: Any) -> bool:
 def clean_json(value: Any) -> Any:
     """JSON data with every string in a form that can be sent; the same object if nothing was
     odd."""
+    if not value:
+        return value
     if isinstance(value, str):
         return clean(value)
-    if isinstance(value, Mapping):
+    if isinstance(value, dict | Mapping):  # a class of its own is slower to ask
         cleaned = {clean(str(key)): clean_json(item) for key, item in value.items()}
         same = cleaned.keys() == value.keys() and all(cleaned[k] is value[k] for k in value)
         return value if same else cleaned

@@ -16,11 +16,14 @@ from eventfold.events import (
     AgentDelegateAction,
     AgentDelegateObservation,
     AgentStateChangedObservation,
+    CmdOutputObservation,
     CmdRunAction,
     CondensationAction,
+    ErrorObservation,
     Event,
     EventSource,
     EventStream,
+    FileReadObservation,
     InvalidArgument,
     MessageAction,
     NullAction,
@@ -243,3 +246,38 @@ def test_a_memory_keeps_nothing_of_turns_that_have_changed() -> None:
     turns = [each for each in gc.get_objects() if isinstance(each, Turn)]
     alive = [turn for turn in turns if id(turn.events[0]) in stored]
     assert len(alive) == len(state.view.turns) == 4
+
+
+# ---------------------------------------------------------------------- links by order alone
+
+
+def told(view: View) -> list[list[str]]:
+    return [[event.kind for event in turn.events] for turn in view.turns]
+
+
+def test_where_nothing_links_them_a_result_answers_the_action_before_it() -> None:
+    view = View.from_events(
+        [
+            MessageAction("do it", id=0, source=EventSource.USER),
+            CmdRunAction("ls", id=1, source=EventSource.AGENT),
+            CmdOutputObservation("a.py", "ls", id=2),
+            CmdOutputObservation("more", "ls", id=3),  # the action is answered already
+        ]
+    )
+    assert told(view) == [["message"], ["run", "run"], ["run"]]
+    assert view.turns[1].answers == (-1, 0)
+
+
+def test_without_a_link_a_result_of_another_kind_answers_nothing() -> None:
+    read = FileReadObservation("text", "a.py", id=2)
+    run = CmdRunAction("ls", id=1, source=EventSource.AGENT)
+    assert told(View.from_events([run, read])) == [["run"], ["read"]]
+    error = ErrorObservation("no shell", id=2)  # which can come back for any action
+    assert told(View.from_events([run, error])) == [["run", "error"]]
+
+
+def test_a_result_that_names_another_action_does_not_answer_the_one_before_it() -> None:
+    run = CmdRunAction("ls", id=1, source=EventSource.AGENT)
+    for cause in (0, -1):
+        late = CmdOutputObservation("a.py", "ls", id=2, cause=cause)
+        assert told(View.from_events([run, late])) == [["run"], ["run"]]
