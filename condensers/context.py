@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import replace
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from ..events.condensation import CondensationAction, CondensationRequestAction
-from ..events.event import EventSource
+from ..events.event import Action, Event, EventSource, InvalidArgument, Observation
+from ..events.observations import ErrorObservation
 from ..events.stream import EventStream
+from ..events.tool_calls import ModelResponse
 from ..memory.conversation_memory import ConversationMemory
 from ..memory.message import ChatDict, Message
 from ..memory.rendering import check_limit
@@ -17,7 +19,8 @@ from ..memory.tokens import SHORTEST_RESULT, Budget
 from ..memory.turns import is_response
 from ..memory.view import View
 from .base import CannotCondense, Condensation, Condenser, cannot_condense
-from .overflow import is_context_overflow
+from .errors import is_context_overflow
+from .recording import actions_in, as_response, observation_of
 
 __all__ = ["AgentContext"]
 
@@ -31,12 +34,19 @@ class AgentContext:
     """The history of an agent, as its step loop sees it.
 
     >>> context = AgentContext(stream, condenser)
-    ... messages = context.messages()  # instead of the list that grew without end
+    ... response = litellm.completion(model, messages=context.messages())
+    ... for action in context.record(response):
+    ...     context.observe(carry_out(action), action)
 
     ``budget`` is the model's window: with it every prompt fits, or :class:`CannotCondense` says why
-    none can. ``tools`` are the tool definitions that are sent beside the messages; they count.
-    ``max_message_chars`` limits each observation (with a budget, 2 characters for each token that
-    is available, if nothing is given); ``vision`` says whether images are sent.
+    none can. Its counter is calibrated by what the responses say of their tokens. ``tools`` are the
+    tool definitions that are sent beside the messages; they count, and calls of others are
+    answered with an error. ``max_message_chars`` limits each observation (with a budget, 2
+    characters for each token of the window, if nothing is given); ``vision`` says whether images
+    are sent.
+
+    All state is in the stream: a context that is made anew for it goes on where the last one
+    stopped. Raises :class:`InvalidArgument` for a negative limit.
     """
 
     def __init__(
@@ -61,9 +71,15 @@ class AgentContext:
         """The view that the newest messages were made from."""
         self.condensations: list[CondensationAction] = []
         """What the newest step condensed."""
+        self._prompt: list[Message] | None = None  # the newest one, and the newest event in it
+        self._prompt_end = -1
+        self._tools = frozenset(name for tool in tools if (name := _name_of(tool)))
         self._limit = max_message_chars
         if max_message_chars is None and self.budget is not None:
             self._limit = self.budget.longest_result
+        if self.budget is not None:
+            for event in stream:
+                self._calibrate(event)
 
     def messages(self) -> list[ChatDict]:
         """The messages to send now, as OpenAI/litellm chat dicts.
@@ -123,11 +139,102 @@ class AgentContext:
         self.stream.append(CondensationRequestAction(), EventSource.AGENT)
         return True
 
+    # ------------------------------------------------------------------ what came of it
+
+    def record(self, response: Any) -> list[Action]:
+        """Appends what the LLM answered, and returns the actions that are to be carried out.
+
+        ``response`` is a :class:`Reply`, or what litellm or the OpenAI client returned (the object
+        or the dict). Each tool call becomes an action; an answer without one becomes a
+        :class:`MessageAction`, which may be empty. A call of a tool that is not among ``tools``, or
+        whose arguments are no JSON object, is answered with an error at once, and not returned.
+
+        The first action keeps in ``llm_metrics`` the response's ``usage`` and ``model``, and of the
+        ``prompt``: ``sha256`` (of the messages), ``after`` (the id of the newest event in it, -1
+        for none), ``tokens`` (if they were counted), and what it was made with. So a replay can
+        prove that it derives the same prompt. Raises :class:`InvalidArgument` for anything else
+        than a response.
+        """
+        kept = as_response(response, len(self.stream))
+        found = actions_in(kept, self._tools)
+        first = found[0].action.replace(llm_metrics=self._metrics(kept))
+        actions = [first, *(one.action for one in found[1:])]
+        stored = self.stream.extend(actions, EventSource.AGENT)
+        self._calibrate(stored[0])
+        to_do = []
+        for action, one in zip(stored, found, strict=True):
+            assert isinstance(action, Action)
+            if one.problem is None:
+                to_do.append(action)
+            else:
+                self.observe(ErrorObservation(one.problem), action)
+        return to_do
+
+    def observe(self, result: object, action: Event | None = None) -> Event:
+        """Appends what came back for an action, and returns the stored event.
+
+        ``result`` is an observation, text, other JSON data, or an exception. It answers ``action``;
+        without one, what its own ``cause`` or tool call names, or else the oldest call of the
+        newest response that waits. Raises :class:`InvalidArgument` if no call waits, if the action
+        is not one of this stream, or for another kind of result.
+        """
+        linked = isinstance(result, Observation) and (
+            result.cause is not None or result.tool_call_metadata is not None
+        )
+        if action is None and linked:
+            assert isinstance(result, Observation)
+            return self.stream.append(result, EventSource.ENVIRONMENT)
+        if action is None:
+            waiting = self.state.waiting
+            if not waiting:
+                raise InvalidArgument(
+                    "no call waits for a result: give the action that it answers, or append the "
+                    "observation to the stream"
+                )
+            action = waiting[0]
+        if not 0 <= action.id < len(self.stream) or self.stream[action.id] != action:
+            raise InvalidArgument(
+                f"the action (id {action.id}) is none of this stream: give one that record() "
+                "returned"
+            )
+        observation = observation_of(result, action)
+        return self.stream.append(
+            observation.replace(cause=action.id, tool_call_metadata=action.tool_call_metadata),
+            EventSource.ENVIRONMENT,
+        )
+
+    def _metrics(self, response: ModelResponse) -> dict[str, Any]:
+        data = response.to_dict()
+        metrics = {key: data[key] for key in ("model", "usage") if data.get(key)}
+        if self._prompt is not None:
+            prompt: dict[str, Any] = {
+                "sha256": Message.sha256(self._prompt),
+                "after": self._prompt_end,
+                "profile": self.memory.profile,
+                "prompt_caching": self.memory.prompt_caching,
+                "max_message_chars": self._limit,
+                "vision": self.vision,
+                "condenser": type(self.condenser).__name__,
+            }
+            tokens = None if self.budget is None else self.budget.counted(self._prompt)
+            metrics["prompt"] = prompt if tokens is None else {**prompt, "tokens": tokens}
+        return metrics
+
+    def _calibrate(self, event: Event) -> None:
+        """Brings the counter nearer to the provider's, by what a response says of its prompt."""
+        match event.llm_metrics:
+            case {"usage": {"prompt_tokens": int(reported)}, "prompt": {"tokens": int(counted)}}:
+                if self.budget is not None:
+                    counter = self.budget.counter.calibrated(reported, counted)
+                    if counter != self.budget.counter:
+                        self.budget = replace(self.budget, counter=counter)
+
     # ------------------------------------------------------------------ one step
 
     def _step(self) -> Generator[View, _Outcome, list[Message]]:
         """One step without the condensing itself: yields a view, and is sent what became of it."""
         self.condensations = []
+        self._prompt = None
         while True:
             view = self.state.view
             outcome = yield view
@@ -149,8 +256,7 @@ class AgentContext:
                 return self._shortened(cannot_condense(view, self.budget, why))
             messages = self._said(outcome, self._limit)
             if self.budget is None or self.budget.fits(messages):
-                self.condensed = outcome
-                return messages
+                return self._to_send(outcome, messages)
             self.stream.append(CondensationRequestAction(), EventSource.AGENT)
 
     def _said(self, view: View, limit: int | None) -> list[Message]:
@@ -168,6 +274,17 @@ class AgentContext:
             limit = max(SHORTEST_RESULT, limit // 2)
             messages = self._said(view, limit)
             if self.budget.fits(messages) and self.budget.count(messages) < tokens:
-                self.condensed = view
-                return messages
+                return self._to_send(view, messages)
         raise refusal
+
+    def _to_send(self, view: View, messages: list[Message]) -> list[Message]:
+        self.condensed = view
+        self._prompt, self._prompt_end = messages, len(self.stream) - 1
+        return messages
+
+
+def _name_of(tool: Mapping[str, Any]) -> str | None:
+    """The name of a tool definition, in OpenAI's form or in Anthropic's."""
+    function = tool.get("function")
+    name = (function if isinstance(function, Mapping) else tool).get("name")
+    return name if isinstance(name, str) else None

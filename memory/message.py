@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
+import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, TypeAlias, TypeVar
@@ -201,6 +203,14 @@ class Message:
             return None
 
     @staticmethod
+    def sha256(messages: Sequence[Message]) -> str:
+        """A hash of messages as they are sent: of each one's own hash, which is made once."""
+        digests: list[bytes] | None = Message.all_recalled(messages, "sha256")
+        if digests is None:
+            digests = [message.remembered("sha256", _digest) for message in messages]
+        return hashlib.sha256(b"".join(digests)).hexdigest()
+
+    @staticmethod
     def to_dicts(messages: Iterable[Message]) -> list[ChatDict]:
         """:meth:`to_dict` of each, without the cost of a call."""
         return [(message._dict or message._as_dict()).copy() for message in messages]
@@ -218,6 +228,10 @@ class Message:
 
 
 _FIELDS = tuple(field.name for field in dataclasses.fields(Message) if field.init)
+
+
+def _digest(message: ChatDict) -> bytes:
+    return hashlib.sha256(json.dumps(message, separators=(",", ":")).encode("ascii")).digest()
 
 
 def _call_to_dict(call: ToolCall) -> ChatDict:

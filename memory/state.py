@@ -35,6 +35,12 @@ class State:
         self._catch_up()
         return self._view.copy()
 
+    @property
+    def waiting(self) -> list[Event]:
+        """The actions of the newest LLM response that wait for their results, in their order."""
+        self._catch_up()
+        return self._view.waiting
+
     def begins_response(self, event: Event) -> bool:
         """True if this event, appended now, would begin a new LLM response."""
         self._catch_up()

@@ -158,12 +158,21 @@ class Budget:
 
     @property
     def longest_result(self) -> int:
-        """The characters that one observation may have, where nobody says otherwise."""
-        return max(SHORTEST_RESULT, 2 * self.available)
+        """The characters that one observation may have, where nobody says otherwise. No calibration
+        changes it: that would change what was sent before."""
+        return max(SHORTEST_RESULT, 2 * (self.window - self.reserved_output))
 
     def count(self, messages: Iterable[Message | Mapping[str, Any]]) -> int:
         """The tokens of the messages alone."""
         return self.counter.count(messages)
+
+    def counted(self, messages: Iterable[Message | Mapping[str, Any]]) -> int | None:
+        """The tokens of messages and tools where a count is at hand: None if only a tokenizer could
+        tell, and :meth:`fits` did not need one."""
+        given = list(messages)
+        if self.counter.exact and self.counter.at_most(given) <= self.available:
+            return None
+        return self.count(given) + self.overhead
 
     def fits(self, messages: Iterable[Message | Mapping[str, Any]]) -> bool:
         """Whether the messages take no more than what is available.

@@ -90,6 +90,12 @@ class View(Sequence[Event]):
         return self._turn(self._newest)
 
     @property
+    def waiting(self) -> list[Event]:
+        """The actions of the newest LLM response that wait for their results, in their order."""
+        turn = self.newest_response
+        return [] if turn is None else [call.action for call in turn.calls if call.waits]
+
+    @property
     def task(self) -> Turn | None:
         """The first user message, unless a summary tells of what the user said before it."""
         for turn in self._turns:
