@@ -121,8 +121,9 @@ class RollingCondenser(Condenser):
     """Forgets turns in a rolling manner: ``when`` it is time, those that ``which`` selects.
 
     With a ``stand_in`` a summary takes their place; it is made from exactly the forgotten turns and
-    the old summary. If that fails, ``fallback`` answers a request; without one nothing is
-    forgotten.
+    the old summary. If that fails, nothing is forgotten unasked (and where a summary has its price,
+    none is tried again before the view has grown by a tenth); a request is answered by
+    ``fallback``, if there is one.
     Nothing is paid for, and nothing forgotten, unless at least ``minimum_progress`` (a fraction of
     the view's events) would go; a request takes any plan that makes the prompt smaller.
     """
@@ -130,6 +131,7 @@ class RollingCondenser(Condenser):
     answers_requests = True
     keep_first: int | None = None
     """Events at the beginning that stay; None: the task."""
+    pays_for_summaries = False
 
     def __init__(
         self,
@@ -152,6 +154,7 @@ class RollingCondenser(Condenser):
         self.fallback = fallback
         self._counter = TokenCounter(exact=False)
         self._memory = ConversationMemory()
+        self._failed_at: int | None = None  # events in the view when the newest summary failed
 
     def condense(self, view: View, budget: Budget | None = None) -> View | Condensation:
         plan = self._plan(view, budget)
@@ -185,6 +188,9 @@ class RollingCondenser(Condenser):
         reason = "a condensation was requested" if requested else self.when(view, budget)
         if reason is None:
             return None
+        if not requested and self._has_just_failed(view):
+            self.metadata = {"reason": reason, "not_done": "the summary has just failed"}
+            return None
         forgotten = self.which(view, requested, budget)
         plan = _Plan(view, budget, requested, reason, forgotten)
         events = sum(len(turn.events) for turn in forgotten)
@@ -195,6 +201,10 @@ class RollingCondenser(Condenser):
             self.metadata = {"reason": reason, "not_done": f"only {events} events could go"}
             return None
         return plan
+
+    def _has_just_failed(self, view: View) -> bool:
+        failed = self._failed_at
+        return failed is not None and failed <= len(view) and 10 * len(view) < 11 * failed
 
     def _carried_out(self, plan: _Plan, summary: str | None) -> View | Condensation:
         action = _proposal(plan, summary)
@@ -215,11 +225,14 @@ class RollingCondenser(Condenser):
             "tokens_before": sizes[0],
             "tokens_after": sizes[1],
         }
+        self._failed_at = None
         self.metadata = {**details, "forgotten": len(action.forgotten)}
         return Condensation(action.replace(details=details))
 
     def _fallback_for(self, plan: _Plan, failure: SummaryFailed) -> Condenser | None:
         """Who answers a request without this summary; nothing is forgotten unasked."""
+        if self.pays_for_summaries:
+            self._failed_at = len(plan.view)
         _log.warning("%s: no summary: %s", type(self).__name__, failure)
         fallback = self.fallback if plan.requested else None
         if fallback is None:

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from typing import Any, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import AliasChoices, Field, model_validator
 
 from ..events.event import Event, InvalidArgument
 from ..events.tool_calls import AssistantTurn
 from ..memory.message import ChatDict, ChatModel, Reply
 from ..memory.rendering import action_text, call_arguments, clean, result_text, thought_of
 from ..memory.tokens import Budget, TokenCounter
-from ..memory.turns import Turn, is_observation, response_of
+from ..memory.turns import Turn, TurnKind, is_observation, response_of
 from ..memory.view import View
 from .base import (
     Condenser,
@@ -23,8 +23,10 @@ from .base import (
     down_to,
     forgettable,
 )
-from .config import CondenserConfig, InvalidConfig, Parts, register_condenser
+from .config import CondenserConfig, InvalidConfig, Parts, SomeConfig, register_condenser
+from .errors import is_context_overflow
 from .extractive import ExtractiveModel
+from .ledger import ArtifactLedger
 from .window import ConversationWindowCondenser
 
 __all__ = ["LLMSummarizingCondenser", "LLMSummarizingCondenserConfig", "LLMSummary"]
@@ -49,19 +51,30 @@ class LLMSummary:
     """Summaries by a chat model: a stand-in for :class:`RollingCondenser`.
 
     The model is given the full content of the forgotten turns, arguments and results, and the whole
-    previous summary. What exceeds ``max_input_tokens`` is given in several calls, each of which
-    carries the summary on; nothing is left out. The answer may have ``max_output_tokens``.
+    previous summary. What exceeds ``max_input_tokens`` (None: what fits into the model's window, as
+    far as it is known) is given in several calls, each of which carries the summary on; where the
+    model refuses a call as too long, all is given anew in smaller parts. Nothing is left out. The
+    answer may have ``max_output_tokens``.
 
-    Raises :class:`InvalidArgument` for limits below 1.
+    Below the model's words stands the :class:`~eventfold.condensers.ledger.ArtifactLedger` of all
+    that was forgotten so far, made from the events, in at most ``ledger_chars`` characters (more
+    only where the names of changed files need it; 0: no ledger).
+
+    ``prompt`` is a jinja2 template in the place of the instructions. It may use ``record`` (the
+    text of the events between tags; without it, the record follows as a message of its own),
+    ``previous_summary`` (None for none) and ``max_output_tokens``.
+
+    Raises :class:`InvalidArgument` for limits below 1, or a template that cannot be used.
     """
 
     def __init__(
         self,
         llm: ChatModel,
         *,
-        instructions: str = INSTRUCTIONS,
-        max_input_tokens: int = 60_000,
+        prompt: str | None = None,
+        max_input_tokens: int | None = None,
         max_output_tokens: int | None = None,
+        ledger_chars: int = 2_000,
     ) -> None:
         for name, limit in (
             ("max_input_tokens", max_input_tokens),
@@ -69,54 +82,111 @@ class LLMSummary:
         ):
             if limit is not None and limit < 1:
                 raise InvalidArgument(f"{name} is a number of tokens, 1 or more; found {limit}")
+        if ledger_chars < 0:
+            raise InvalidArgument(
+                f"ledger_chars is a number of characters, 0 or more; found {ledger_chars}"
+            )
         self.llm = llm
-        self.instructions = instructions
+        self.prompt = None if prompt is None else SummaryPrompt(prompt)
         self.max_input_tokens = max_input_tokens
         self.max_output_tokens = max_output_tokens
+        self.ledger_chars = ledger_chars
         self._counter = TokenCounter(exact=False)
 
     def summarize(self, forgotten: Sequence[Turn], previous: str | None) -> str:
-        blocks = self._blocks(forgotten)
-        while blocks:
-            part = self._first_part(blocks, previous)
+        calls = self._calls(forgotten, previous)
+        request = next(calls)
+        while True:
             try:
-                reply = self.llm.completion(
-                    self._request(part, previous), max_output_tokens=self.max_output_tokens
+                answer: Reply | Exception = self.llm.completion(
+                    request, max_output_tokens=self.max_output_tokens
                 )
             except Exception as error:
-                raise SummaryFailed(f"the model failed: {error!r}") from error
-            previous = _checked(reply)
-            del blocks[: len(part)]
-        return _made(previous)
+                answer = error
+            try:
+                request = calls.send(answer)
+            except StopIteration as done:
+                return str(done.value)
 
     async def asummarize(self, forgotten: Sequence[Turn], previous: str | None) -> str:
-        blocks = self._blocks(forgotten)
-        while blocks:
-            part = self._first_part(blocks, previous)
+        calls = self._calls(forgotten, previous)
+        request = next(calls)
+        while True:
             try:
-                reply = await self.llm.acompletion(
-                    self._request(part, previous), max_output_tokens=self.max_output_tokens
+                answer: Reply | Exception = await self.llm.acompletion(
+                    request, max_output_tokens=self.max_output_tokens
                 )
             except Exception as error:
-                raise SummaryFailed(f"the model failed: {error!r}") from error
-            previous = _checked(reply)
+                answer = error
+            try:
+                request = calls.send(answer)
+            except StopIteration as done:
+                return str(done.value)
+
+    def _calls(
+        self, forgotten: Sequence[Turn], previous: str | None
+    ) -> Generator[list[ChatDict], Reply | Exception, str]:
+        """A summary without the calls themselves: yields each request, and is sent its answer."""
+        limit = self.max_input_tokens or self._window()
+        while True:
+            try:
+                words = yield from self._within(limit, forgotten, previous)
+                return self._with_ledger(words, forgotten, previous)
+            except _TooLong as refusal:
+                limit //= 2
+                if limit < _LEAST_INPUT:
+                    raise SummaryFailed(f"the model failed: {refusal}") from refusal
+
+    def _within(
+        self, limit: int, forgotten: Sequence[Turn], previous: str | None
+    ) -> Generator[list[ChatDict], Reply | Exception, str]:
+        blocks = list(_blocks(forgotten, longest=max(200, limit // 2)))
+        if not blocks:
+            raise SummaryFailed("there was nothing to summarize")
+        words = previous
+        while blocks:
+            part = self._first_part(blocks, words, limit)
+            answer = yield self._request(part, words)
+            if isinstance(answer, Exception):
+                if is_context_overflow(answer):
+                    raise _TooLong(repr(answer)) from answer
+                raise SummaryFailed(f"the model failed: {answer!r}") from answer
+            words = _checked(answer)
             del blocks[: len(part)]
-        return _made(previous)
+        assert words is not None
+        return words
 
-    def _blocks(self, forgotten: Sequence[Turn]) -> list[_Block]:
-        """Each event's full text, in blocks of which several fit into one call."""
-        return list(_blocks(forgotten, longest=max(200, self.max_input_tokens // 2)))
+    def _window(self) -> int:
+        """The input tokens that fit into the model's window, or a guess."""
+        window = getattr(self.llm, "context_window", None)
+        if not isinstance(window, int):
+            return _INPUT
+        return max(_LEAST_INPUT, min(_INPUT, (window - (self.max_output_tokens or 0)) * 3 // 4))
 
-    def _first_part(self, blocks: Sequence[_Block], previous: str | None) -> list[_Block]:
+    def _with_ledger(self, words: str, forgotten: Sequence[Turn], previous: str | None) -> str:
+        if not self.ledger_chars:
+            return words
+        ledger = ArtifactLedger.parse(_ledger_text(previous or ""))
+        ledger = ledger.merge(ArtifactLedger.from_turns(forgotten))
+        size = sum(len(text) for _, text in _blocks(forgotten, longest=10**9)) + len(previous or "")
+        changed = ledger.sections()[0]
+        needed = changed.taken(changed.entries) * 4 // 3 + 100 if changed.entries else 0
+        told = ledger.render(min(self.ledger_chars, max(size // 4, needed)))
+        own = "\n".join(line for line in words.split("\n") if line.strip() != LEDGER_LINE)
+        return f"{own}\n\n{LEDGER_LINE}\n\n{told}" if told else own
+
+    def _first_part(
+        self, blocks: Sequence[_Block], previous: str | None, limit: int
+    ) -> list[_Block]:
         """As many of the blocks as fit into a call together with the previous summary; at least
         one."""
         used = self._counter.count(self._request([], previous))
-        if used + sum(map(_most_tokens, blocks)) <= self.max_input_tokens:
+        if used + sum(map(_most_tokens, blocks)) <= limit:
             return list(blocks)
         part: list[_Block] = []
         for block in blocks:
             used += self._counter.count([{"role": "user", "content": _tagged(block, "0" * 8)}])
-            if part and used > self.max_input_tokens:
+            if part and used > limit:
                 break
             part.append(block)
         return part
@@ -124,10 +194,62 @@ class LLMSummary:
     def _request(self, part: Sequence[_Block], previous: str | None) -> list[ChatDict]:
         blocks = [("previous summary", clean(previous))] if previous is not None else []
         record = _fenced([*blocks, *part])
-        return [
-            {"role": "system", "content": self.instructions},
-            {"role": "user", "content": record},
-        ]
+        if self.prompt is None:
+            instructions, rest = INSTRUCTIONS, record
+        else:
+            instructions, rest = self.prompt.render(record, previous, self.max_output_tokens)
+        if not rest:
+            return [{"role": "user", "content": instructions}]
+        return [{"role": "system", "content": instructions}, {"role": "user", "content": rest}]
+
+
+class _TooLong(Exception):
+    """The model refused a call as too long."""
+
+
+LEDGER_LINE = "From the events themselves, not by a model:"
+_INPUT = 60_000  # tokens
+_LEAST_INPUT = 500  # tokens
+
+
+def _ledger_text(summary: str) -> str:
+    """Where in a summary the ledger stands; all of it for a summary that has no words."""
+    _, line, told = f"\n{summary}".rpartition(f"\n{LEDGER_LINE}\n")
+    return told if line else summary
+
+
+class SummaryPrompt:
+    """A template of what a summarizer is asked. Raises :class:`InvalidArgument` if it has faults,
+    or uses names that there are not."""
+
+    def __init__(self, template: str) -> None:
+        from jinja2 import StrictUndefined, TemplateError, meta
+        from jinja2.sandbox import SandboxedEnvironment
+
+        environment = SandboxedEnvironment(undefined=StrictUndefined, keep_trailing_newline=True)
+        try:
+            names = meta.find_undeclared_variables(environment.parse(template))
+            self._template = environment.from_string(template)
+        except TemplateError as error:
+            raise InvalidArgument(f"the prompt is no jinja2 template: {error}") from error
+        if unknown := sorted(names - set(_NAMES)):
+            raise InvalidArgument(
+                f"a prompt may use {', '.join(_NAMES)}; found {', '.join(unknown)}"
+            )
+        self.template = template
+        self._holds_record = "record" in names
+
+    def render(
+        self, record: str, previous: str | None, max_output_tokens: int | None
+    ) -> tuple[str, str]:
+        """The prompt, and the record if it is not in it."""
+        prompt = self._template.render(
+            record=record, previous_summary=previous, max_output_tokens=max_output_tokens
+        )
+        return prompt, "" if self._holds_record else record
+
+
+_NAMES = ("record", "previous_summary", "max_output_tokens")
 
 
 _Block = tuple[str, str]  # what it is, its text
@@ -187,22 +309,20 @@ def _checked(reply: Reply) -> str:
     return clean(reply.text.strip())
 
 
-def _made(summary: str | None) -> str:
-    if summary is None:
-        raise SummaryFailed("there was nothing to summarize")
-    return summary
-
-
 class LLMSummarizingCondenser(RollingCondenser):
-    """Lets an LLM summarize the older half when the view has more than ``max_size`` events.
+    """Lets an LLM summarize the older half when the view has more than ``max_size`` events, or its
+    prompt more than ``max_tokens`` (estimated; None: any number).
 
-    ``keep_first`` events at the beginning are kept (None: the task). On request it acts at any
-    size.
-    Where the LLM fails, ``fallback`` answers a request (a :class:`ConversationWindowCondenser` if
-    none is given); without a request the view stays as it is.
+    ``keep_first`` events at the beginning are kept (None: the task), and the newest
+    ``keep_user_messages`` messages of the user (one at least). On request it acts at any size.
+    Where the LLM fails, nothing is forgotten, and it is not asked again before the view has grown
+    by a tenth; a request is then answered by ``fallback`` (a :class:`ConversationWindowCondenser`
+    if none is given). The other arguments are those of :class:`LLMSummary`.
 
     Raises :class:`InvalidArgument` for sizes that leave no room.
     """
+
+    pays_for_summaries = True
 
     def __init__(
         self,
@@ -210,33 +330,65 @@ class LLMSummarizingCondenser(RollingCondenser):
         max_size: int = 100,
         keep_first: int | None = None,
         *,
-        max_input_tokens: int = 60_000,
+        max_tokens: int | None = None,
+        keep_user_messages: int = 1,
+        prompt: str | None = None,
+        max_input_tokens: int | None = None,
         max_output_tokens: int | None = None,
+        ledger_chars: int = 2_000,
         minimum_progress: float = 0.1,
         fallback: Condenser | None = None,
     ) -> None:
         check_sizes("max_size", max_size, keep_first)
+        if max_tokens is not None and max_tokens < 1:
+            raise InvalidArgument(
+                f"max_tokens is a number of tokens, 1 or more; found {max_tokens}"
+            )
+        if keep_user_messages < 0:
+            raise InvalidArgument(
+                f"keep_user_messages is a number of messages, 0 or more; found {keep_user_messages}"
+            )
         self.max_size = max_size
+        self.max_tokens = max_tokens
         self.keep_first = keep_first
+        self.keep_user_messages = keep_user_messages
+        summary = LLMSummary(
+            llm,
+            prompt=prompt,
+            max_input_tokens=max_input_tokens,
+            max_output_tokens=max_output_tokens,
+            ledger_chars=ledger_chars,
+        )
         super().__init__(
             self._too_many,
             self._older,
-            LLMSummary(llm, max_input_tokens=max_input_tokens, max_output_tokens=max_output_tokens),
+            summary,
             minimum_progress=minimum_progress,
             fallback=fallback if fallback is not None else ConversationWindowCondenser(),
         )
 
     def _too_many(self, view: View, budget: Budget | None, /) -> str | None:
-        if len(view) <= self.max_size:
-            return None
-        return f"{len(view)} events are more than {self.max_size}"
+        if len(view) > self.max_size:
+            return f"{len(view)} events are more than {self.max_size}"
+        if self.max_tokens is not None:
+            tokens = self._tokens(view, budget)
+            if tokens > self.max_tokens:
+                return f"{tokens} tokens are more than {self.max_tokens}"
+        return None
 
     def _older(self, view: View, requested: bool, budget: Budget | None, /) -> list[Turn]:
+        users = [turn for turn in view.turns if turn.kind is TurnKind.USER]
+        keep = users[-self.keep_user_messages :] if self.keep_user_messages else []
         size = min(len(view), self.max_size) if requested else self.max_size
         window = budget if requested else None
-        candidates = forgettable(view, self.keep_first, budget=window)
+        candidates = forgettable(view, self.keep_first, budget=window, keep=keep)
         # One event less: the summary is one.
-        return down_to(view, candidates, size // 2 - 1, window)
+        by_size = size // 2 - 1 if requested or len(view) > self.max_size else len(view)
+        forgotten = down_to(view, candidates, by_size, window)
+        if self.max_tokens is None:
+            return forgotten
+        limit = Budget(self.max_tokens, counter=self._counter)
+        return max(forgotten, down_to(view, candidates, len(view), limit), key=len)
 
 
 @register_condenser
@@ -246,20 +398,32 @@ class LLMSummarizingCondenserConfig(CondenserConfig):
     type: Literal["llm"] = "llm"
     llm_config: dict[str, Any] | None = None
     """The language model: ``{model: "extractive"}`` is a stand-in that needs none."""
-    max_size: int = Field(100, ge=1)
+    max_size: int = Field(100, ge=1, validation_alias=AliasChoices("max_size", "max_events"))
     """Events in the view above which it is condensed."""
+    max_tokens: int | None = Field(None, ge=1)
+    """Tokens of the prompt above which it is condensed; without it, any number."""
     keep_first: int | None = Field(None, ge=0)
     """Events at the beginning that stay; without it, the task."""
-    max_input_tokens: int = Field(60_000, ge=1000)
-    """Tokens that one call of the summarizer may be given."""
+    keep_user_messages: int = Field(1, ge=0)
+    """How many of the user's newest messages stay; one at least."""
+    prompt: str | None = None
+    """A jinja2 template in the place of the instructions."""
+    max_input_tokens: int | None = Field(None, ge=1000)
+    """Tokens that one call of the summarizer may be given; without it, what fits its window."""
     max_output_tokens: int | None = Field(None, ge=1)
     """Tokens that a summary may have."""
+    ledger_chars: int = Field(2_000, ge=0)
+    """Characters of the ledger of files, commands and errors below the summary; 0: none."""
     minimum_progress: float = Field(0.1, ge=0, le=1)
     """The fraction of the view's events that must go before a summary is paid for."""
+    fallback: SomeConfig | None = None
+    """Who answers a request where the LLM fails; without it, ``conversation_window``."""
 
     @model_validator(mode="after")
     def _sizes(self) -> Self:
         check_sizes("max_size", self.max_size, self.keep_first)
+        if self.prompt is not None:
+            SummaryPrompt(self.prompt)
         return self
 
     def build(self, parts: Parts) -> Condenser:
@@ -267,9 +431,14 @@ class LLMSummarizingCondenserConfig(CondenserConfig):
             parts.llm if parts.llm is not None else _model(self.llm_config),
             self.max_size,
             self.keep_first,
+            max_tokens=self.max_tokens,
+            keep_user_messages=self.keep_user_messages,
+            prompt=self.prompt,
             max_input_tokens=self.max_input_tokens,
             max_output_tokens=self.max_output_tokens,
+            ledger_chars=self.ledger_chars,
             minimum_progress=self.minimum_progress,
+            fallback=None if self.fallback is None else self.fallback.build(parts),
         )
 
 
