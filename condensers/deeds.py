@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from ..events.actions import (
@@ -204,24 +204,32 @@ def _redirected(command: str) -> Iterator[Deed]:
 
 # ---------------------------------------------------------------------- tests
 
+# Each with texts of which one stands wherever it matches: a look for them is quick, and most
+# outputs hold none.
 _FAILED = (
-    re.compile(r"^(?:FAILED|ERROR) (\S+?::.+?)(?: - .*)?$", re.MULTILINE),  # pytest
-    re.compile(r"^(?:FAIL|ERROR): (\S+ \([\w.]+\))", re.MULTILINE),  # unittest
-    re.compile(r"^\s*--- FAIL: (\S+)", re.MULTILINE),  # go
+    (("::",), re.compile(r"^(?:FAILED|ERROR) (\S+?::.+?)(?: - .*)?$", re.MULTILINE)),  # pytest
+    (("FAIL: ", "ERROR: "), re.compile(r"^(?:FAIL|ERROR): (\S+ \([\w.]+\))", re.MULTILINE)),
+    (("--- FAIL: ",), re.compile(r"^\s*--- FAIL: (\S+)", re.MULTILINE)),  # go
 )
 _PASSED = (
-    re.compile(r"^PASSED (\S+?::.+?)$", re.MULTILINE),
-    re.compile(r"^(\S+?::.+?) PASSED\b", re.MULTILINE),
-    re.compile(r"^(\S+ \([\w.]+\))(?:\n.*)? \.\.\. ok$", re.MULTILINE),
-    re.compile(r"^\s*--- PASS: (\S+)", re.MULTILINE),
+    (("PASSED ",), re.compile(r"^PASSED (\S+?::.+?)$", re.MULTILINE)),
+    ((" PASSED",), re.compile(r"^(\S+?::.+?) PASSED\b", re.MULTILINE)),
+    ((" ... ok",), re.compile(r"^(\S+ \([\w.]+\))(?:\n.*)? \.\.\. ok$", re.MULTILINE)),  # unittest
+    (("--- PASS: ",), re.compile(r"^\s*--- PASS: (\S+)", re.MULTILINE)),
 )
 
 
 def failed_tests(output: str) -> list[str]:
     """The tests that a command's output calls failed: pytest's, unittest's, go's."""
-    return list(dict.fromkeys(name for rule in _FAILED for name in rule.findall(output)))
+    return list(dict.fromkeys(_found(_FAILED, output)))
 
 
 def passed_tests(output: str) -> set[str]:
     """The tests that a command's output calls passed."""
-    return {name for rule in _PASSED for name in rule.findall(output)}
+    return set(_found(_PASSED, output))
+
+
+def _found(rules: Iterable[tuple[tuple[str, ...], re.Pattern[str]]], output: str) -> Iterator[str]:
+    for signs, rule in rules:
+        if any(sign in output for sign in signs):
+            yield from rule.findall(output)

@@ -128,21 +128,27 @@ class LLMSummary:
     ) -> Generator[list[ChatDict], Reply | Exception, str]:
         """A summary without the calls themselves: yields each request, and is sent its answer."""
         limit = self.max_input_tokens or self._window()
+        record = [
+            _event_text(event, turn.remembered(response_of))
+            for turn in forgotten
+            for event in turn.events
+        ]
+        if not record:
+            raise SummaryFailed("there was nothing to summarize")
+        size = sum(len(text) for _, text in record) + len(previous or "")
         while True:
             try:
-                words = yield from self._within(limit, forgotten, previous)
-                return self._with_ledger(words, forgotten, previous)
+                words = yield from self._within(limit, record, previous)
+                return self._with_ledger(words, forgotten, previous, size // 4)
             except _TooLong as refusal:
                 limit //= 2
                 if limit < _LEAST_INPUT:
                     raise SummaryFailed(f"the model failed: {refusal}") from refusal
 
     def _within(
-        self, limit: int, forgotten: Sequence[Turn], previous: str | None
+        self, limit: int, record: Sequence[_Block], previous: str | None
     ) -> Generator[list[ChatDict], Reply | Exception, str]:
-        blocks = list(_blocks(forgotten, longest=max(200, limit // 2)))
-        if not blocks:
-            raise SummaryFailed("there was nothing to summarize")
+        blocks = list(_blocks(record, longest=max(200, limit // 2)))
         words = previous
         while blocks:
             part = self._first_part(blocks, words, limit)
@@ -163,15 +169,16 @@ class LLMSummary:
             return _INPUT
         return max(_LEAST_INPUT, min(_INPUT, (window - (self.max_output_tokens or 0)) * 3 // 4))
 
-    def _with_ledger(self, words: str, forgotten: Sequence[Turn], previous: str | None) -> str:
+    def _with_ledger(
+        self, words: str, forgotten: Sequence[Turn], previous: str | None, room: int
+    ) -> str:
         if not self.ledger_chars:
             return words
         ledger = ArtifactLedger.parse(_ledger_text(previous or ""))
         ledger = ledger.merge(ArtifactLedger.from_turns(forgotten))
-        size = sum(len(text) for _, text in _blocks(forgotten, longest=10**9)) + len(previous or "")
         changed = ledger.sections()[0]
         needed = changed.taken(changed.entries) * 4 // 3 + 100 if changed.entries else 0
-        told = ledger.render(min(self.ledger_chars, max(size // 4, needed)))
+        told = ledger.render(min(self.ledger_chars, max(room, needed)))
         own = "\n".join(line for line in words.split("\n") if line.strip() != LEDGER_LINE)
         return f"{own}\n\n{LEDGER_LINE}\n\n{told}" if told else own
 
@@ -255,18 +262,21 @@ _NAMES = ("record", "previous_summary", "max_output_tokens")
 _Block = tuple[str, str]  # what it is, its text
 
 
-def _blocks(turns: Sequence[Turn], longest: int) -> Iterator[_Block]:
-    """Each event's full text; one that is longer than ``longest`` characters in several parts."""
-    for turn in turns:
-        for event in turn.events:
-            title, text = _event_text(event, turn.remembered(response_of))
-            parts = [text[at : at + longest] for at in range(0, len(text), longest)]
-            for place, part in enumerate(parts):
-                portion = f", part {place + 1} of {len(parts)}" if len(parts) > 1 else ""
-                yield f"event {event.id}, {title}{portion}", part
+def _blocks(record: Sequence[_Block], longest: int) -> Iterator[_Block]:
+    """The texts of the events; one that is longer than ``longest`` characters in several parts."""
+    for title, text in record:
+        parts = [text[at : at + longest] for at in range(0, len(text), longest)]
+        for place, part in enumerate(parts):
+            yield (title if len(parts) == 1 else f"{title}, part {place + 1} of {len(parts)}"), part
 
 
-def _event_text(event: Event, said: AssistantTurn) -> tuple[str, str]:
+def _event_text(event: Event, said: AssistantTurn) -> _Block:
+    """What an event is, and its full text."""
+    what, text = _told(event, said)
+    return f"event {event.id}, {what}", text
+
+
+def _told(event: Event, said: AssistantTurn) -> tuple[str, str]:
     source = event.source.value if event.source is not None else "unknown"
     metadata = event.tool_call_metadata
     if is_observation(event):

@@ -194,20 +194,29 @@ class Message:
         return self._memo.get(key)
 
     @staticmethod
-    def all_recalled(messages: Iterable[Any], key: object) -> list[Any] | None:
-        """What is remembered of each message, as quick as a list is made; None if some of them
-        remember nothing, or are no messages."""
+    def all_remembered(
+        messages: Sequence[Message | Mapping[str, Any]],
+        key: object,
+        make: Callable[[ChatDict], _T],
+    ) -> list[_T]:
+        """:meth:`remembered` for each message, as quick as a list is made where all but the newest
+        few are remembered. There may be chat dicts among the messages."""
+        for message in reversed(messages):
+            if not isinstance(message, Message) or key in message._memo:
+                break
+            message.remembered(key, make)
         try:
-            return [message._memo[key] for message in messages]
+            return [message._memo[key] for message in messages]  # type: ignore[union-attr]
         except (AttributeError, KeyError):
-            return None
+            return [
+                m.remembered(key, make) if isinstance(m, Message) else make(dict(m))
+                for m in messages
+            ]
 
     @staticmethod
     def sha256(messages: Sequence[Message]) -> str:
         """A hash of messages as they are sent: of each one's own hash, which is made once."""
-        digests: list[bytes] | None = Message.all_recalled(messages, "sha256")
-        if digests is None:
-            digests = [message.remembered("sha256", _digest) for message in messages]
+        digests = Message.all_remembered(messages, "sha256", _digest)
         return hashlib.sha256(b"".join(digests)).hexdigest()
 
     @staticmethod

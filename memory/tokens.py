@@ -188,17 +188,7 @@ class Budget:
 def _each(messages: Iterable[Message | Mapping[str, Any]], encoding: str | None) -> list[int]:
     """The tokens of each message."""
     count_one = partial(_message_tokens, encoding=encoding)
-    given = list(messages)
-    for message in reversed(given):  # mostly the newest alone are not counted yet
-        if not isinstance(message, Message) or message.recalled(encoding) is not None:
-            break
-        message.remembered(encoding, count_one)
-    counts: list[int] | None = Message.all_recalled(given, encoding)
-    if counts is not None:
-        return counts
-    return [
-        m.remembered(encoding, count_one) if isinstance(m, Message) else count_one(m) for m in given
-    ]
+    return Message.all_remembered(list(messages), encoding, count_one)
 
 
 def _message_tokens(message: Mapping[str, Any], encoding: str | None) -> int:
