@@ -121,7 +121,7 @@ _WORDINGS: tuple[tuple[ErrorKind, re.Pattern[str]], ...] = (
             r"api[ _-]?key (?:is )?(?:not valid|invalid|expired)",  # Gemini
             r"api key appears to be invalid|invalid[ _]authentication",  # Moonshot
             r"authentication_error|permission_error",  # Anthropic
-            r"authentication (?:fails|failed)|authentication method",  # DeepSeek, Anthropic's client
+            r"authentication (?:fails|failed)|authentication method",  # DeepSeek, Anthropic
             r"permission[_-]denied|unauthenticated|unauthorized",  # Google, Databricks, xAI
             r"does not have permission|insufficient permissions",  # xAI, OpenAI
             r"no auth credentials found|no cookie auth",  # OpenRouter
@@ -129,6 +129,7 @@ _WORDINGS: tuple[tuple[ErrorKind, re.Pattern[str]], ...] = (
             r"credentials were not found|unable to locate credentials",  # Google's, Amazon's client
             r"security token included in the request|expiredtoken|unrecognizedclient",  # Bedrock
             r"accessdenied|access is denied|dont have access to the model",  # Bedrock
+            r"invalid subscription key",  # Azure
             r"incorrect authentication token|valid user token is required",  # Replicate, HF
             r"insufficient[ _](?:quota|balance|credits?|funds)",  # OpenAI, DeepSeek, OpenRouter
             r"billing[ _](?:hard[ _]limit|not[ _]active)|check your billing details",  # OpenAI
@@ -185,7 +186,7 @@ _WORDINGS: tuple[tuple[ErrorKind, re.Pattern[str]], ...] = (
             r"prompt tokens .{0,20}exceed model maximum",  # Bedrock
             r"input token count .{0,40}(?:exceeds the maximum|but model only supports)",  # Gemini
             r"inputs tokens \+ max_new_tokens must be|inputs must have less than \d",  # TGI
-            r"reduce the length of (?:the messages|either one|(?:the |your )?(?:input )?prompt)",
+            r"reduce the length of (?:the |your )?(?:messages|either|(?:input )?prompt)",  # Groq
             r"current length is \d.{0,20}while limit is \d",  # Cerebras
             r"request too large.{0,80}context",  # Groq
             r"context[ _]?window[ _]?exceed(?:ed|s)",  # MiniMax, z.ai, litellm
@@ -215,10 +216,9 @@ _WORDINGS: tuple[tuple[ErrorKind, re.Pattern[str]], ...] = (
     (
         ErrorKind.MALFORMED_HISTORY,
         _any(
+            r"\bmessages(?:\.\d+|\[\d+\])[.:]",  # Anthropic, OpenAI, Bedrock: what is wrong there
             r"tool_use ids (?:were found without|must be unique)",  # Anthropic
-            r"tool_use_id found in tool_result|did not find \d+ tool_result",  # Anthropic
-            r"each tool_use must have a single result",  # Anthropic
-            r"tool_use\.id: string should match|tool_use\.input: ",  # Anthropic
+            r"tool_use_id found in tool_result|must have a single result",  # Anthropic
             r"roles must alternate|first message must use the user role",  # Anthropic
             r"content blocks must be non-empty|must have non-empty content",  # Anthropic
             r"must contain non-whitespace text|cannot end with trailing whitespace",  # Anthropic
@@ -231,24 +231,25 @@ _WORDINGS: tuple[tuple[ErrorKind, re.Pattern[str]], ...] = (
             r"tool must be a response to a prec",  # OpenAI, which misspells it, and its twins
             r"no tool (?:call|output) found for function call",  # OpenAI
             r"of type (?:reasoning|function_call) was provided without",  # OpenAI
-            r"tool_calls\[\d+\]\.(?:id|function\.\w+): |messages\[\d+\]\.role",  # OpenAI
             r"\[\] is too short - messages|invalid messages: empty array",  # OpenAI
+            r"duplicate value for tool_call_id|invalid value for content: expected",  # OpenAI
+            r"could not parse the json body|image urls are only allowed for",  # OpenAI
             r"insufficient tool messages following",  # DeepSeek
             r"successive user or assistant messages",  # DeepSeek
-            r"reasoning_content (?:in the thinking mode must|is missing|field in the assist)",
+            r"reasoning_content (?:in the thinking mode|is missing|field in)",  # DeepSeek, Moonshot
             r"function (?:call|response) turn comes immediately after",  # Gemini
-            r"number of function response parts",  # Gemini
+            r"ensure that (?:the .{0,20}function response parts|multiturn requests)",  # Gemini
             r"missing a thought_signature|thought signature is not valid",  # Gemini
             r"contents(?:\.parts must not be empty| is not specified| are required)",  # Gemini
             r"please use a valid role: user, model",  # Gemini
             r"unexpected role .{0,20}after role|invalid_request_message_order",  # Mistral
             r"expected last role user|same number of function calls and responses",  # Mistral
             r"assistant message must have either content or tool_calls",  # Mistral
-            r"tool call id .{0,40}(?:length of 9|but must be)",  # Mistral
+            r"unexpected tool call id|tool call id .{0,40}must be a-z",  # Mistral
             r"expected toolresult blocks|number of toolresult blocks",  # Bedrock
             r"conversation must (?:start|end) with a user message",  # Bedrock
             r"tool (?:result|use) blocks cannot be provided in the same turn",  # Bedrock
-            r"contentblock object at messages.{0,20}is blank|message object at .{0,20}is empty",
+            r"(?:contentblock|message) object at .{0,30}is (?:blank|empty)",  # Bedrock
             r"tool_call_id .{0,20}(?:is )?not found",  # Moonshot
             r"message at position \d+ with role assistant must not be empty",  # Moonshot
             r"message must be at least 1 token long",  # Cohere
@@ -256,6 +257,7 @@ _WORDINGS: tuple[tuple[ErrorKind, re.Pattern[str]], ...] = (
             r"system message must be at the beginning",  # chat templates: vLLM, llama.cpp
             r"can only get item pairs from a mapping",  # chat templates: arguments are no object
             r"for role:(?:assistant|tool|user) the following must be satisfied",  # Groq
+            r"could not process image|uploaded an unsupported image",  # Anthropic, OpenAI
         ),
     ),
     (
@@ -270,12 +272,11 @@ _WORDINGS: tuple[tuple[ErrorKind, re.Pattern[str]], ...] = (
             r"unexpected error has occurred internal",  # Anthropic
             r"bad gateway|gateway time-?out|no healthy upstream|upstream connect error",  # proxies
             r"(?:currently|is still) loading|loading model|model is not ready",  # HF, llama.cpp
-            r"timed out|timeout error|request time-?out|litellm\.timeout|deadline[ _]exceeded",
+            r"timed out|request time-?out|litellm\.timeout|deadline[ _]exceeded",  # most
             r"connection (?:error|reset|refused|aborted|closed|lost|broken)",  # the network
-            r"peer closed connection|remote end closed|server disconnected|incomplete read",
-            r"econn(?:reset|refused|aborted)|etimedout|socket hang up|name resolution",
+            r"peer closed connection|remote end closed|server disconnected",  # the network
+            r"econn(?:reset|refused|aborted)|etimedout|name resolution",  # the network
             r"tool_use_failed|failed to call a function",  # Groq: what the model wrote is no call
-            r"(?:try|retry) again (?:later|in \d|after \d)|please retry (?:in|after) \d",  # most
         ),
     ),
 )
@@ -407,7 +408,9 @@ def _by_size(kind: ErrorKind, text: str) -> ErrorKind:
 def _has_small_input(text: str) -> bool:
     window = _WINDOW.search(text)
     parts = {found[0]: _number(found["tokens"]) for found in _INPUT.finditer(text)}
-    return bool(window and parts) and sum(parts.values()) <= _number(window["tokens"]) // 2
+    if window is None or not parts:
+        return False
+    return sum(parts.values()) <= _number(window["tokens"]) // 2
 
 
 def _number(digits: str) -> int:
