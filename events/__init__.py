@@ -81,6 +81,9 @@ if TYPE_CHECKING:
     from .stores.in_memory import (
         InMemoryEventStore as InMemoryEventStore,
     )
+    from .stores.jsonl import (
+        JsonlEventStore as JsonlEventStore,
+    )
     from .stream import (
         EventStream as EventStream,
     )
@@ -155,6 +158,7 @@ else:
             "serialization": ("event_from_dict", "event_to_dict"),
             "stores.base": ("EventStore",),
             "stores.in_memory": ("InMemoryEventStore",),
+            "stores.jsonl": ("JsonlEventStore",),
             "stream": ("EventStream",),
             "tool_calls": ("ModelResponse", "ToolCall", "ToolCallMetadata"),
         },

@@ -1,0 +1,94 @@
+"""The example agent: it works, and it survives being killed at any point."""
+
+from __future__ import annotations
+
+import random
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from eventfold.benchmarks import replay
+from eventfold.condensers import NoOpCondenser
+from eventfold.events import CmdRunAction, ErrorObservation, Event, EventStream, JsonlEventStore
+from eventfold.memory import ConversationMemory, Message, View, check_messages
+
+EXAMPLE = Path(__file__).parent.parent / "examples" / "coding_agent.py"
+
+
+def test_the_scripted_agent_does_its_task(tmp_path: Path) -> None:
+    command = [sys.executable, str(EXAMPLE), "--model", "scripted"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1] == "hello/greet.py greets."
+    assert (tmp_path / "hello/greet.py").read_text() == "print('hello')\n"
+    stream = EventStream("agent", JsonlEventStore(tmp_path / ".sessions"))
+    results = [getattr(event, "content", "") for event in stream if event.cause is not None]
+    assert results == [
+        *("hello\n", "created", "helo\n", "noted", "replaced"),
+        *("print('hello')\n", "hello\n"),
+    ]
+    assert sum(1 for _ in replay(list(stream), NoOpCondenser())) == 8
+
+
+# A script of commands that each leave a mark, and take a moment before and after it.
+_RUN = f"""\
+import runpy, sys
+agent = runpy.run_path({str(EXAMPLE)!r})
+agent["Scripted"].SCRIPT = [
+    ("bash", {{"command": f"sleep 0.02; echo {{n}} >> marks; sleep 0.02"}}) for n in range(12)
+] + [("finish", {{"message": "all done"}})]
+agent["main"]()
+"""
+
+
+def resumed_until_done(folder: Path, chance: random.Random) -> int:
+    """Runs the agent, killing it after a random time, until it finishes; how often it was
+    killed."""
+    for kills in range(60):
+        process = subprocess.Popen(
+            [sys.executable, "-c", _RUN], cwd=folder, stdout=subprocess.PIPE, text=True
+        )
+        try:
+            said, _ = process.communicate(timeout=chance.uniform(0.3, 1.5))
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.communicate()
+            time.sleep(0.1)  # for what the shell was doing
+            continue
+        assert process.returncode == 0
+        assert said.splitlines()[-1] == "all done"
+        return kills
+    raise AssertionError("the agent never finished")
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_an_agent_that_is_killed_at_any_point_goes_on(tmp_path: Path, seed: int) -> None:
+    kills = resumed_until_done(tmp_path, random.Random(seed))
+    log = list(EventStream("agent", JsonlEventStore(tmp_path / ".sessions")))
+    assert [event.id for event in log] == list(range(len(log)))
+    interrupted = {e.cause for e in log if isinstance(e, ErrorObservation)}
+    assert len(interrupted) <= kills
+    marks = (tmp_path / "marks").read_text().split()
+    runs = [event for event in log if isinstance(event, CmdRunAction)]
+    for n, action in enumerate(runs):
+        done = marks.count(str(n))
+        assert done == 1 or (done == 0 and action.id in interrupted)  # never a second time
+    assert len(runs) == 12
+    for event, view in prompts(log):
+        messages = ConversationMemory().process_events(view)
+        assert check_messages(messages) == []
+        kept = (event.llm_metrics or {}).get("prompt", {})
+        if kept:
+            assert kept["sha256"] == Message.sha256(messages)
+
+
+def prompts(log: list[Event]) -> list[tuple[Event, View]]:
+    """Each response of the log, with the view that it was an answer to."""
+    return [
+        (event, View.from_events(log[: event.id]))
+        for event in log
+        if event.tool_call_metadata is not None and event.cause is None
+    ]
