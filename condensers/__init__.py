@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from .config import (
         CondenserConfig as CondenserConfig,
         InvalidConfig as InvalidConfig,
-        condenser_from_config as condenser_from_config,
         register_condenser as register_condenser,
     )
     from .context import (
@@ -42,8 +41,15 @@ if TYPE_CHECKING:
         TokenLimitCondenser as TokenLimitCondenser,
         TokenLimitCondenserConfig as TokenLimitCondenserConfig,
     )
+    from .from_config import (
+        condenser_from_config as condenser_from_config,
+    )
     from .ledger import (
         ArtifactLedger as ArtifactLedger,
+    )
+    from .llm import (
+        LLM as LLM,
+        LLMConfig as LLMConfig,
     )
     from .masking import (
         BrowserOutputCondenser as BrowserOutputCondenser,
@@ -100,7 +106,6 @@ else:
             "config": (
                 "CondenserConfig",
                 "InvalidConfig",
-                "condenser_from_config",
                 "register_condenser",
             ),
             "context": ("AgentContext",),
@@ -120,7 +125,9 @@ else:
                 "TokenLimitCondenser",
                 "TokenLimitCondenserConfig",
             ),
+            "from_config": ("condenser_from_config",),
             "ledger": ("ArtifactLedger",),
+            "llm": ("LLM", "LLMConfig"),
             "masking": (
                 "BrowserOutputCondenser",
                 "BrowserOutputCondenserConfig",

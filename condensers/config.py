@@ -23,8 +23,8 @@ __all__ = [
     "InvalidConfig",
     "Parts",
     "SomeConfig",
-    "condenser_from_config",
     "presets",
+    "read_config",
     "register_condenser",
 ]
 
@@ -91,7 +91,7 @@ def _types() -> dict[str, type[CondenserConfig]]:
     return _TYPES
 
 
-def _parsed(value: Any) -> Any:
+def _parsed(value: Any) -> CondenserConfig:
     """Chooses the configuration class by ``type``."""
     if isinstance(value, CondenserConfig):
         return value
@@ -142,25 +142,18 @@ def presets() -> dict[str, dict[str, Any]]:
     return {**_PRESETS, **simple}
 
 
-def condenser_from_config(
-    config: Mapping[str, Any] | CondenserConfig | str | Path, *, llm: ChatModel | None = None
-) -> Condenser:
-    """Builds a condenser from a configuration, a ``.toml``/``.yaml``/``.json`` file, or a preset.
-
-    A file holds the configuration itself, or has it under ``condenser``. ``llm`` is used by all
-    condensers that need one, before whatever ``llm_config`` says. Raises :class:`InvalidConfig`.
-    """
+def read_config(config: Mapping[str, Any] | CondenserConfig | str | Path) -> CondenserConfig:
+    """The configuration in a mapping, in a file, or of a preset. Raises :class:`InvalidConfig`."""
     where = ""
     if isinstance(config, str | Path):
         where = f"{config}: "
         config = _named(config)
     try:
-        parsed: CondenserConfig = _parsed(config)
+        return _parsed(config)
     except ValidationError as error:
         raise InvalidConfig(where + _explain(error, config)) from error
     except ValueError as error:
         raise InvalidConfig(f"{where}{error}") from error
-    return parsed.build(Parts(llm))
 
 
 def _named(name: str | Path) -> Any:
@@ -201,7 +194,7 @@ def _load(suffix: str, text: str) -> Any:
 
 
 def _explain(error: ValidationError, config: Any) -> str:
-    """What is wrong, by key. A table is never shown: it may hold an API key."""
+    """What is wrong, by key. What may be an API key, or hold one, is never shown."""
     problems = []
     for found in error.errors(include_url=False):
         key = ".".join(str(part) for part in found["loc"])
@@ -211,7 +204,7 @@ def _explain(error: ValidationError, config: Any) -> str:
             problems.append(
                 f"unknown key {key!r}" + (f"; the keys are: {', '.join(keys)}" if keys else "")
             )
-        elif isinstance(found["input"], Mapping):
+        elif isinstance(found["input"], Mapping) or "llm_config" in found["loc"]:
             problems.append(f"{key}: {said}" if key else said)
         else:
             problems.append(f"{key}: {said}, found {found['input']!r:.80}")

@@ -120,6 +120,7 @@ _WORDINGS: tuple[tuple[ErrorKind, re.Pattern[str]], ...] = (
             r"(?:invalid|incorrect|missing|wrong|no)[ _](?:x-)?api[ _-]?(?:key|token)",  # most
             r"api[ _-]?key (?:is )?(?:not valid|invalid|expired)",  # Gemini
             r"api key appears to be invalid|invalid[ _]authentication",  # Moonshot
+            r"missing credentials|missing \w+ api[ _-]?key",  # OpenAI's client, litellm for Gemini
             r"authentication_error|permission_error",  # Anthropic
             r"authentication (?:fails|failed)|authentication method",  # DeepSeek, Anthropic
             r"permission[_-]denied|unauthenticated|unauthorized",  # Google, Databricks, xAI

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Generator, Iterator, Sequence
-from typing import Any, Literal, Self
+from typing import Literal, Self
 
 from pydantic import AliasChoices, Field, model_validator
 
@@ -27,6 +27,7 @@ from .config import CondenserConfig, InvalidConfig, Parts, SomeConfig, register_
 from .errors import is_context_overflow
 from .extractive import ExtractiveModel
 from .ledger import ArtifactLedger
+from .llm import LLM, LLMConfig
 from .window import ConversationWindowCondenser
 
 __all__ = ["LLMSummarizingCondenser", "LLMSummarizingCondenserConfig", "LLMSummary"]
@@ -86,7 +87,8 @@ class LLMSummary:
             raise InvalidArgument(
                 f"ledger_chars is a number of characters, 0 or more; found {ledger_chars}"
             )
-        self.llm = llm
+        # A summary is one plain answer, and its prompt is never sent again.
+        self.llm = llm.replace(stream=False, prompt_caching=False) if isinstance(llm, LLM) else llm
         self.prompt = None if prompt is None else SummaryPrompt(prompt)
         self.max_input_tokens = max_input_tokens
         self.max_output_tokens = max_output_tokens
@@ -406,8 +408,8 @@ class LLMSummarizingCondenserConfig(CondenserConfig):
     """``type: llm``"""
 
     type: Literal["llm"] = "llm"
-    llm_config: dict[str, Any] | None = None
-    """The language model: ``{model: "extractive"}`` is a stand-in that needs none."""
+    llm_config: LLMConfig | None = None
+    """The language model; ``{model: "extractive"}`` is a stand-in that needs none."""
     max_size: int = Field(100, ge=1, validation_alias=AliasChoices("max_size", "max_events"))
     """Events in the view above which it is condensed."""
     max_tokens: int | None = Field(None, ge=1)
@@ -452,11 +454,11 @@ class LLMSummarizingCondenserConfig(CondenserConfig):
         )
 
 
-def _model(llm_config: dict[str, Any] | None) -> ChatModel:
-    if llm_config == {"model": "extractive"}:
-        return ExtractiveModel()
-    model = None if llm_config is None else llm_config.get("model")  # not the rest: an API key
-    raise InvalidConfig(
-        f"llm_config names no language model that this version can call (model: {model!r}); give "
-        'one to condenser_from_config(..., llm=...), or use {model: "extractive"}, which needs none'
-    )
+def _model(config: LLMConfig | None) -> ChatModel:
+    if config is None:
+        raise InvalidConfig(
+            "a summary needs a language model: give one to condenser_from_config(..., llm=...), or "
+            'llm_config: {model: ..., api_base: ..., ...}; {model: "extractive"} is a stand-in '
+            "that needs none"
+        )
+    return ExtractiveModel() if config.model == "extractive" else LLM(config)

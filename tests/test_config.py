@@ -10,6 +10,7 @@ from typing import Any, Literal
 import pytest
 
 from eventfold.condensers import (
+    LLM,
     BrowserOutputCondenser,
     BrowserOutputCondenserConfig,
     Condenser,
@@ -18,6 +19,7 @@ from eventfold.condensers import (
     CondenserPipelineConfig,
     ConversationWindowCondenser,
     LLMSummarizingCondenser,
+    LLMSummarizingCondenserConfig,
     NoOpCondenser,
     condenser_from_config,
     register_condenser,
@@ -217,3 +219,33 @@ def test_configurations_survive_json() -> None:
     again = CondenserPipelineConfig.model_validate_json(config.model_dump_json())
     assert again == config
     assert again.condensers[1] == BrowserOutputCondenserConfig(attention_window=3)
+
+
+def test_a_key_in_a_configuration_is_never_shown() -> None:
+    secret = "sk-abcdefghijklmnop"
+    llm = {"model": "openai/m", "api_key": secret, "api_base": "http://127.0.0.1:1/v1"}
+    config = LLMSummarizingCondenserConfig.model_validate({"type": "llm", "llm_config": llm})
+    for shown in (repr(config), str(config), config.model_dump_json(), str(config.model_dump())):
+        assert secret not in shown
+    for wrong in (
+        {"api_key": [secret]},
+        {"api_key": {"x": secret}},
+        {"timeout": secret},
+        {"x": secret},
+    ):
+        with pytest.raises(InvalidConfig) as caught:
+            condenser_from_config({"type": "llm", "llm_config": llm | wrong})
+        assert secret not in str(caught.value)
+        assert "llm_config" in str(caught.value)
+
+
+def test_a_summarizer_neither_streams_nor_writes_caches() -> None:
+    llm = LLM({"model": "openai/m", "stream": True})
+    condenser = condenser_from_config("llm", llm=llm)
+    assert isinstance(condenser, LLMSummarizingCondenser)
+    assert isinstance(condenser.stand_in, LLMSummary)
+    own = condenser.stand_in.llm
+    assert isinstance(own, LLM)
+    assert (own.config.stream, own.config.prompt_caching) == (False, False)
+    assert own.metrics is llm.metrics
+    assert llm.config.stream

@@ -425,6 +425,11 @@ OpenAI 429: You exceeded your current quota, please check your plan and billing 
 
 OpenAI 429: Your account is not active, please check your billing details on our website.
 
+OpenAI 401: Missing credentials. Please pass an `api_key`, or set the `OPENAI_API_KEY` environment
+variable.
+
+Gemini 401: Missing Gemini API key. Set the GEMINI_API_KEY environment variable.
+
 Azure 401: Access denied due to invalid subscription key or wrong API endpoint. Make sure to provide
 a valid key for an active subscription.
 

@@ -1,0 +1,27 @@
+"""Building a condenser from its configuration: pydantic's models are imported when one is built."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ..memory.message import ChatModel
+    from .base import Condenser
+    from .config import CondenserConfig
+
+__all__ = ["condenser_from_config"]
+
+
+def condenser_from_config(
+    config: Mapping[str, Any] | CondenserConfig | str | Path, *, llm: ChatModel | None = None
+) -> Condenser:
+    """Builds a condenser from a configuration, a ``.toml``/``.yaml``/``.json`` file, or a preset.
+
+    A file holds the configuration itself, or has it under ``condenser``. ``llm`` is used by all
+    condensers that need one, before whatever ``llm_config`` says. Raises :class:`InvalidConfig`.
+    """
+    from .config import Parts, read_config
+
+    return read_config(config).build(Parts(llm))
