@@ -211,10 +211,10 @@ class RollingCondenser(Condenser):
         after = plan.view.copy()
         after.append(action)
         sizes = [self._tokens(view, plan.budget) for view in (plan.view, after)]
-        if sizes[1] >= sizes[0] and (plan.requested or summary is not None):
-            problem = f"the prompt would have {sizes[1]} tokens instead of {sizes[0]}"
-            if summary is not None:
-                raise SummaryFailed(problem)
+        problem = f"the prompt would have {sizes[1]} tokens instead of {sizes[0]}"
+        if summary is not None and not self._is_worth_it(summary, sizes[0] - sizes[1]):
+            raise SummaryFailed(problem)
+        if plan.requested and sizes[1] >= sizes[0]:
             self._give_up(plan, problem)
             return plan.view
         details = {
@@ -228,6 +228,12 @@ class RollingCondenser(Condenser):
         self._failed_at = None
         self.metadata = {**details, "forgotten": len(action.forgotten)}
         return Condensation(action.replace(details=details))
+
+    def _is_worth_it(self, summary: str, saved: int) -> bool:
+        """True if a summary has at most three quarters of the tokens that it replaces: where it has
+        nearly all of them, another way of counting may find it the larger one."""
+        tokens = self._counter.count([Message.user_message(summary)])
+        return tokens <= 0.75 * (saved + tokens)
 
     def _fallback_for(self, plan: _Plan, failure: SummaryFailed) -> Condenser | None:
         """Who answers a request without this summary; nothing is forgotten unasked."""

@@ -265,17 +265,35 @@ class AgentContext:
         )
 
     def _shortened(self, refusal: CannotCondense) -> list[Message]:
-        """Where no turn can be forgotten: the messages with shorter results, if they fit then."""
+        """Where no turn can be forgotten: the messages with shorter results, if they fit then.
+
+        The more requests have come in vain, the shorter they are: a provider may count more tokens
+        than the budget does.
+        """
         if self.budget is None or self._limit is None:
             raise refusal
         view = self.state.view if refusal.view is None else refusal.view
         limit, tokens = self._limit, self.budget.count(self._said(view, self._limit))
+        in_vain = self._requests_in_vain()
         while limit > SHORTEST_RESULT:
             limit = max(SHORTEST_RESULT, limit // 2)
             messages = self._said(view, limit)
-            if self.budget.fits(messages) and self.budget.count(messages) < tokens:
-                return self._to_send(view, messages)
+            shorter = self.budget.count(messages)
+            if shorter < tokens and self.budget.fits(messages):
+                tokens = shorter
+                in_vain -= 1
+                if in_vain <= 0:
+                    return self._to_send(view, messages)
         raise refusal
+
+    def _requests_in_vain(self) -> int:
+        """How many condensations were requested since the newest one, or the newest response."""
+        count = 0
+        for event in self.stream.events(reverse=True):
+            if isinstance(event, CondensationAction) or is_response(event):
+                break
+            count += isinstance(event, CondensationRequestAction)
+        return count
 
     def _to_send(self, view: View, messages: list[Message]) -> list[Message]:
         self.condensed = view
