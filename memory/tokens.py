@@ -105,6 +105,11 @@ class TokenCounter:
         tokens = sum(_each(new, _BYTES)) + sum(count for count in known if count is not None)
         return math.ceil(tokens * self.calibration)
 
+    def knows(self, messages: Iterable[Message | Mapping[str, Any]]) -> bool:
+        """True if each message was counted before."""
+        encoding = self.encoding if self.exact else None
+        return all(isinstance(m, Message) and m.recalled(encoding) is not None for m in messages)
+
     def calibrated(self, reported: int, counted: int) -> TokenCounter:
         """A counter nearer to the provider's own: ``reported`` input tokens (those from a cache
         included) for a prompt that this counter, so calibrated, counted as ``counted`` tokens.
@@ -170,7 +175,7 @@ class Budget:
         """The tokens of messages and tools where a count is at hand: None if only a tokenizer could
         tell, and :meth:`fits` did not need one."""
         given = list(messages)
-        if self.counter.exact and self.counter.at_most(given) <= self.available:
+        if self.counter.exact and not self.counter.knows(given):
             return None
         return self.count(given) + self.overhead
 
