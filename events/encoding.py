@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
+from collections.abc import Callable, Iterable
+from operator import attrgetter
+from types import NoneType
 from typing import Any
 
-from .event import Event, Wire, field_names
+from .event import Event, Wire, per_class
 
 __all__ = ["storable", "visible"]
 
@@ -25,17 +29,58 @@ def storable(event: Event) -> Event:
 
     Tool call metadata is left alone: the LLM response in it is kept as ASCII, as the model said it.
     """
+    names, values = _texts(type(event))
+    found = values(event)
+    wire = event.wire
+    if _is_ascii(found) and (
+        wire is None or _is_ascii((wire.keys, wire.payload_keys, wire.rest, wire.payload_rest))
+    ):
+        return event
     changes: dict[str, Any] = {}
-    for name in field_names(type(event)):
-        value = getattr(event, name)
-        if isinstance(value, str | list | dict):
-            clean = _visible_all(value)
-            if clean is not value:
-                changes[name] = clean
-    wire = None if event.wire is None else _visible_wire(event.wire)
+    for name, value in zip(names, found, strict=True):
+        clean = _visible_all(value)
+        if clean is not value:
+            changes[name] = clean
+    wire = None if wire is None else _visible_wire(wire)
     if changes or wire is not event.wire:
         return event.replace(**changes, wire=wire)
     return event
+
+
+_SCALARS = {NoneType, bool, int, float}
+_NO_TEXT_IN = {"timestamp", "source", "tool_call_metadata", "wire"}
+_NO_TEXT = ("bool", "float", "int", "int | None", bool, float, int)  # annotations
+
+
+@per_class
+def _texts(cls: type[Event]) -> tuple[tuple[str, ...], Callable[[Event], tuple[Any, ...]]]:
+    """The fields of a class that can hold text of its own, and how to get all their values."""
+    names = (
+        "hidden",  # so that there are two at least: of one, attrgetter gives no tuple
+        *(
+            field.name
+            for field in dataclasses.fields(cls)
+            if field.name not in _NO_TEXT_IN and field.type not in _NO_TEXT
+        ),
+    )
+    return names, attrgetter(*names)
+
+
+def _is_ascii(values: Iterable[Any]) -> bool:
+    """Whether all text in JSON data is ASCII: it mostly is, that is quickly known, and then it is
+    visible."""
+    for value in values:
+        if isinstance(value, str):
+            if not value.isascii():
+                return False
+        elif type(value) in _SCALARS:
+            continue
+        elif isinstance(value, dict):
+            if not (_is_ascii(value) and _is_ascii(value.values())):
+                return False
+        elif isinstance(value, list | tuple) and not _is_ascii(value):
+            return False
+    return True
 
 
 def _visible_wire(wire: Wire) -> Wire:

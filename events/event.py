@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 from collections.abc import Callable, Collection, Mapping
 from datetime import datetime
 from enum import StrEnum
-from typing import Annotated, Any, ClassVar, Self, TypeVar, dataclass_transform
-
-from pydantic import ConfigDict, GetCoreSchemaHandler, InstanceOf, Strict
-from pydantic.dataclasses import dataclass as pydantic_dataclass
-from pydantic_core import CoreSchema, core_schema
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self, TypeVar, dataclass_transform
 
 from .tool_calls import ToolCallMetadata
+from .validated import (
+    CheckedBy,
+    Validated,
+    copier,
+    field_names as field_names,
+    per_class as per_class,
+    validated,
+)
+
+if TYPE_CHECKING:
+    from pydantic import ConfigDict, GetCoreSchemaHandler
+    from pydantic_core import CoreSchema
 
 __all__ = [
     "Action",
@@ -52,34 +59,47 @@ class EventSource(StrEnum):
     ENVIRONMENT = "environment"
 
 
-class _AnyText:
+# How pydantic checks a field where its type does not say it; called when the first event is made.
+
+
+def _any_text(_: Any, __: GetCoreSchemaHandler) -> CoreSchema:
     """A ``str`` taken as it is: unlike pydantic's own, one with lone surrogates is accepted."""
+    from pydantic_core import core_schema
 
-    @classmethod
-    def __get_pydantic_core_schema__(cls, _: Any, __: GetCoreSchemaHandler) -> CoreSchema:
-        return core_schema.is_instance_schema(str)
+    return core_schema.is_instance_schema(str)
 
 
-class _OwnedJson:
+def _owned_json(_: Any, __: GetCoreSchemaHandler) -> CoreSchema:
     """JSON data, copied: what the caller does to its containers later cannot change the log."""
+    from pydantic_core import core_schema
 
-    @classmethod
-    def __get_pydantic_core_schema__(cls, _: Any, __: GetCoreSchemaHandler) -> CoreSchema:
-        return core_schema.no_info_plain_validator_function(own_json)
-
-
-class _OwnedObject:
-    @classmethod
-    def __get_pydantic_core_schema__(cls, _: Any, __: GetCoreSchemaHandler) -> CoreSchema:
-        return core_schema.no_info_plain_validator_function(_own_object)
+    return core_schema.no_info_plain_validator_function(own_json)
 
 
-Text = Annotated[str, _AnyText]
-Json = Annotated[Any, _OwnedJson]
-JsonObject = Annotated[dict[str, Any], _OwnedObject]
+def _owned_object(_: Any, __: GetCoreSchemaHandler) -> CoreSchema:
+    from pydantic_core import core_schema
+
+    return core_schema.no_info_plain_validator_function(_own_object)
 
 
-_T = TypeVar("_T")
+def _lax(source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+    """Also what can be read as the type: text as a time or a source."""
+    from pydantic import Strict
+
+    return handler.generate_schema(Annotated[source, Strict(False)])
+
+
+def _instance(source: Any, _: GetCoreSchemaHandler) -> CoreSchema:
+    from pydantic_core import core_schema
+
+    return core_schema.is_instance_schema(source)
+
+
+Text = Annotated[str, CheckedBy(_any_text)]
+Json = Annotated[Any, CheckedBy(_owned_json)]
+JsonObject = Annotated[dict[str, Any], CheckedBy(_owned_object)]
+
+
 _Class = TypeVar("_Class", bound="type[Event]")
 
 
@@ -137,12 +157,11 @@ class Wire:
         )
 
 
-# Event's own __eq__ and __repr__ serve all kinds: 45 generated ones would be the cost of importing.
-_CONFIG = ConfigDict(arbitrary_types_allowed=True, defer_build=True, extra="forbid", strict=True)
+_CONFIG: ConfigDict = {"arbitrary_types_allowed": True, "extra": "forbid", "strict": True}
 
 
-@pydantic_dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False, config=_CONFIG)
-class Event:
+@validated(_CONFIG, kw_only=True)
+class Event(Validated):
     """One thing that happened. Immutable; a changed copy is made with :meth:`replace`.
 
     ``id`` is dense from 0 within a stream and -1 before the event is appended. ``cause`` is the id
@@ -155,23 +174,20 @@ class Event:
     wire_aliases: ClassVar[dict[str, str]] = {}
 
     id: int = -1
-    timestamp: Annotated[datetime | None, Strict(False)] = None
-    source: Annotated[EventSource | None, Strict(False)] = None
+    timestamp: Annotated[datetime | None, CheckedBy(_lax)] = None
+    source: Annotated[EventSource | None, CheckedBy(_lax)] = None
     cause: int | None = None
     tool_call_metadata: ToolCallMetadata | None = None
     llm_metrics: JsonObject | None = None
     hidden: bool = False
-    wire: InstanceOf[Wire] | None = None
+    wire: Annotated[Wire, CheckedBy(_instance)] | None = None
 
     def replace(self, **changes: Any) -> Self:
         """A copy with some fields changed. The values are taken as valid; they are not checked."""
         if self.wire is not None and "wire" not in changes:
             changes["wire"] = self.wire.without(changes, self)
-        clone = object.__new__(type(self))
-        for name in field_names(type(self)):
-            value = changes[name] if name in changes else getattr(self, name)
-            object.__setattr__(clone, name, value)
-        return clone
+        copy: Callable[[Self, Mapping[str, Any]], Self] = copier(type(self))
+        return copy(self, changes)
 
     def wire_payload(self) -> dict[str, Any]:
         """The fields of ``args`` (of ``extras``) as JSON, for an event that was not read from
@@ -207,18 +223,6 @@ class Event:
         return f"{type(self).__name__}({', '.join(said)})"
 
 
-def per_class(function: Callable[[type[Event]], _T]) -> Callable[[type[Event]], _T]:
-    """Decorator: works a function of an event class out once for each class."""
-    cached: Any = functools.cache(function)
-    return cached  # type: ignore[no-any-return]
-
-
-@per_class
-def field_names(cls: type[Event]) -> tuple[str, ...]:
-    """The names of an event class's fields, inherited ones first."""
-    return tuple(field.name for field in dataclasses.fields(cls))
-
-
 ACTIONS: dict[str, type[Action]] = {}
 OBSERVATIONS: dict[str, type[Observation]] = {}
 
@@ -249,9 +253,7 @@ def register_event(kind: str) -> Callable[[_Class], _Class]:
             raise InvalidArgument(
                 f"the kind {kind!r} is taken by {family[kind].__name__}; choose another tag"
             )
-        made: Any = pydantic_dataclass(
-            frozen=True, slots=True, eq=False, repr=False, config=_CONFIG
-        )(cls)
+        made: Any = validated(_CONFIG)(cls)
         made.kind = kind
         made.payload_fields = tuple(
             name for name in field_names(made) if name not in field_names(above)
@@ -262,19 +264,19 @@ def register_event(kind: str) -> Callable[[_Class], _Class]:
     return register
 
 
-@pydantic_dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False, config=_CONFIG)
+@validated(_CONFIG, kw_only=True)
 class Action(Event):
     """Something that the agent (or the user) does."""
 
 
-@pydantic_dataclass(frozen=True, slots=True, eq=False, repr=False, config=_CONFIG)
+@validated(_CONFIG)
 class Observation(Event):
     """Something that came back: a result, an error, a change of the world."""
 
     content: Text = ""
 
 
-@pydantic_dataclass(frozen=True, slots=True, eq=False, repr=False, config=_CONFIG)
+@validated(_CONFIG)
 class UnknownEvent(Event):
     """An event of a kind that is not registered, kept as it came.
 

@@ -41,15 +41,13 @@ class CmdOutputObservation(Observation):
     exit_code: int | None = None
 
     def __post_init__(self) -> None:
-        metadata = self.metadata
-        code = self.exit_code
-        if code is None:
-            found = metadata.get("exit_code")
-            code = found if isinstance(found, int) else None
+        if self.exit_code is None:
+            code = self.metadata.get("exit_code")
+            if isinstance(code, int):
+                object.__setattr__(self, "exit_code", code)
         elif self.wire is None:  # what was read keeps the form in which it was recorded
-            metadata = {**metadata, "exit_code": code}
-        object.__setattr__(self, "exit_code", code)
-        object.__setattr__(self, "metadata", metadata)
+            metadata = {**self.metadata, "exit_code": self.exit_code}
+            object.__setattr__(self, "metadata", metadata)
 
     def wire_payload(self) -> dict[str, Any]:
         return {"command": self.command, "metadata": self.metadata}

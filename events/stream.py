@@ -17,6 +17,7 @@ from .stores.in_memory import InMemoryEventStore
 
 __all__ = ["EventStream"]
 
+_AGENT, _ENVIRONMENT = EventSource.AGENT, EventSource.ENVIRONMENT
 _log = logging.getLogger(__name__)
 
 
@@ -54,26 +55,13 @@ class EventStream:
         stored as visible escapes. Raises :class:`InvalidArgument` for what is no event or source,
         or for an event that has another place (an id that is not the next one) already.
         """
-        return self.extend([event], source)[0]
+        return self._keep([event], source)[0]
 
     def extend(
         self, events: Iterable[Event], source: EventSource | str | None = None
     ) -> list[Event]:
         """Adds several events, all or none of them, and returns the stored ones."""
-        given = list(events)
-        said_by = None if source is None else _checked_source(source)
-        with self._lock:
-            while True:
-                first = self.store.count(self.session_id)
-                stored = [self._stored(event, first + n, said_by) for n, event in enumerate(given)]
-                try:
-                    self.store.append(self.session_id, stored)
-                    break
-                except IdTaken:  # another writer came first: number anew
-                    continue
-            self._untold.extend(stored)
-            self._tell()
-        return stored
+        return self._keep(list(events), source)
 
     def events(
         self,
@@ -132,10 +120,29 @@ class EventStream:
 
         return unsubscribe
 
+    def _keep(self, given: list[Event], source: EventSource | str | None) -> list[Event]:
+        """Stores events and tells of them."""
+        said_by = None if source is None else _checked_source(source)
+        with self._lock:
+            while True:
+                event_id = self.store.count(self.session_id)
+                stored = []
+                for event in given:
+                    stored.append(self._stored(event, event_id, said_by))
+                    event_id += 1
+                try:
+                    self.store.append(self.session_id, stored)
+                    break
+                except IdTaken:  # another writer came first: number anew
+                    continue
+            self._untold.extend(stored)
+            self._tell()
+        return stored
+
     def _stored(self, event: Event, event_id: int, source: EventSource | None) -> Event:
         if not isinstance(event, Event):
             raise InvalidArgument(f"only events are appended, found {type(event).__name__}")
-        if event.id not in (-1, event_id):
+        if event.id != -1 and event.id != event_id:
             raise InvalidArgument(
                 f"the event has the id {event.id} and would get {event_id}: it belongs to another "
                 "place; append a copy made with event.replace(id=-1), its cause mapped"
@@ -143,9 +150,10 @@ class EventStream:
         changes: dict[str, Any] = {"id": event_id}
         if event.timestamp is None:
             changes["timestamp"] = self._clock()
-        if source is not None or event.source is None:
-            default = EventSource.AGENT if isinstance(event, Action) else EventSource.ENVIRONMENT
-            changes["source"] = source or default
+        if source is not None:
+            changes["source"] = source
+        elif event.source is None:
+            changes["source"] = _AGENT if isinstance(event, Action) else _ENVIRONMENT
         return storable(event).replace(**changes)
 
     def _tell(self) -> None:

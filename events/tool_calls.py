@@ -5,11 +5,13 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-from pydantic import BeforeValidator
-from pydantic.dataclasses import dataclass as pydantic_dataclass
-from pydantic_core import from_json, to_json
+from .validated import CheckedBy, Validated, validated
+
+if TYPE_CHECKING:
+    from pydantic import GetCoreSchemaHandler
+    from pydantic_core import CoreSchema
 
 __all__ = ["AssistantTurn", "ModelResponse", "ToolCall", "ToolCallMetadata"]
 
@@ -114,21 +116,39 @@ _newest = ModelResponse(None, b"{}")
 
 
 def _json_bytes(data: Any) -> bytes:
+    import pydantic_core
+
     try:
-        return to_json(data)
+        return pydantic_core.to_json(data)
     except ValueError:
-        return json.dumps(data, separators=(",", ":")).encode("ascii")
+        text = json.dumps(data, separators=(",", ":")).encode("ascii")
+    try:  # the halves of a character, written apart, are one character in JSON
+        return pydantic_core.to_json(json.loads(text))
+    except ValueError:
+        return text
 
 
 def _parsed(text: bytes) -> Any:
+    import pydantic_core
+
     try:
-        return from_json(text)
+        return pydantic_core.from_json(text)
     except ValueError:
         return json.loads(text)
 
 
-@pydantic_dataclass(frozen=True, slots=True, config={"arbitrary_types_allowed": True})
-class ToolCallMetadata:
+def _response(_: Any, __: GetCoreSchemaHandler) -> CoreSchema:
+    from pydantic_core import core_schema
+
+    return core_schema.no_info_plain_validator_function(_given_response)
+
+
+def _given_response(value: Any) -> ModelResponse | None:
+    return None if value is None else ModelResponse.of(value)
+
+
+@validated({"arbitrary_types_allowed": True})
+class ToolCallMetadata(Validated):
     """Which call of which LLM response an action carries out, or an observation answers.
 
     The events of one response share ``model_response.id``; ``total_calls_in_response`` says how
@@ -138,10 +158,7 @@ class ToolCallMetadata:
     function_name: str
     tool_call_id: str
     total_calls_in_response: int = 1
-    model_response: Annotated[
-        ModelResponse | None,
-        BeforeValidator(lambda value: value if value is None else ModelResponse.of(value)),
-    ] = None
+    model_response: Annotated[ModelResponse | None, CheckedBy(_response)] = None
 
     @property
     def response_id(self) -> str | None:

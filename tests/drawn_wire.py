@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import typing
 from collections.abc import Mapping
 from types import UnionType
 from typing import Any
 
 from hypothesis import strategies as st
-from pydantic.fields import FieldInfo
 
 from eventfold.events import CondensationAction, Event
 from eventfold.events.event import ACTIONS, OBSERVATIONS
@@ -90,9 +90,9 @@ def _payloads(cls: type[Event]) -> st.SearchStrategy[dict[str, Any]]:
         pairs = st.builds(lambda named, summary: named | summary, pick(_NAMED), pick(_SUMMARIES))
         return st.builds(lambda pair, more: pair | more, pairs, _fields(required, optional))
     hints = typing.get_type_hints(cls)
-    fields: dict[str, FieldInfo] = vars(cls)["__pydantic_fields__"]
+    arguments = inspect.signature(cls).parameters
     for name in cls.payload_fields:
-        if fields[name].is_required():
+        if arguments[name].default is inspect.Parameter.empty:
             required[name] = _values(hints[name])
         else:
             optional[name] = st.none() | _values(hints[name])

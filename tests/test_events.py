@@ -461,3 +461,13 @@ def test_the_notation_takes_any_action() -> None:
     assert event.tool_call_metadata is not None
     assert event.tool_call_metadata.function_name == "finish"
     assert event.source is EventSource.AGENT
+
+
+def test_the_halves_of_a_character_in_a_response_are_the_character() -> None:
+    apart = {"id": "r", "choices": [{"message": {"content": "\ud83d\ude42"}}]}
+    response = ModelResponse.of(apart)
+    assert response.message().text == "\U0001f642"
+    assert ModelResponse.of(response.to_dict()) == response
+    lone = ModelResponse.of({"choices": [{"message": {"content": "\ud83d"}}]})
+    assert lone.message().text == "\ud83d"
+    assert ModelResponse.of(lone.to_dict()) == lone

@@ -223,6 +223,21 @@ def test_a_step_loop_loads_nothing_heavy() -> None:
     assert set(run_python(code).split()) & set(HEAVY) == set()
 
 
+def test_pydantic_is_imported_with_the_first_event() -> None:
+    names = {*LOOP, "CmdOutputObservation", "ToolCallMetadata", "condenser_from_config"}
+    names -= {"ConversationWindowCondenser", "NoOpCondenser"}  # their configurations are models
+    code = f"""
+import sys
+from eventfold import {", ".join(sorted(names))}
+print(*sys.modules)
+MessageAction("")
+print(*sys.modules)
+"""
+    before, after = (set(line.split()) for line in run_python(code).splitlines())
+    assert before & {"pydantic", "pydantic_core"} == set()
+    assert after & {"pydantic", "pydantic_core"} == {"pydantic", "pydantic_core"}
+
+
 # Floors
 
 

@@ -278,6 +278,28 @@ def test_a_lone_surrogate_is_made_visible(stream: EventStream) -> None:
     assert event_to_dict(stored)["k\\ud800"] == 1
 
 
+@pytest.mark.parametrize(
+    "event",
+    [
+        MCPAction("t", {"key": ["\ud800"]}),
+        MCPAction("t", {"\ud800": 1}),
+        MCPAction("t", llm_metrics={"a": {"b": "\ud800"}}),
+        MessageAction("t", image_urls=["\ud800"]),
+        UnknownEvent(data={"\ud800": None}),
+        event_from_dict({"action": "run", "args": {"command": "ls"}, "odd": "\ud800"}),
+        event_from_dict({"action": "run", "args": {"command": "ls", "odd": ["\ud800"]}}),
+        event_from_dict({"action": "run", "args": {"command": "ls", "\ud800": 1}}),
+    ],
+)
+def test_a_lone_surrogate_is_found_wherever_it_is(stream: EventStream, event: Event) -> None:
+    before = event_to_dict(event)
+    stored = event_to_dict(stream.append(event))
+    json.dumps(stored, ensure_ascii=False).encode()
+    assert {key: stored[shown(key)] for key in before} == {
+        key: shown(value) for key, value in before.items()
+    }
+
+
 # Subscribers
 
 
