@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Callable, Collection, Mapping
 from datetime import datetime
 from enum import StrEnum
+from types import NoneType
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self, TypeVar, dataclass_transform
 
 from .tool_calls import ToolCallMetadata
@@ -103,15 +104,23 @@ JsonObject = Annotated[dict[str, Any], CheckedBy(_owned_object)]
 _Class = TypeVar("_Class", bound="type[Event]")
 
 
+_SCALARS = frozenset({str, int, float, bool, NoneType})
+
+
 def own_json(value: Any) -> Any:
     """A copy of JSON data (tuples become lists, keys text). Raises ``ValueError`` for other
     data."""
-    if value is None or isinstance(value, str | int | float):
+    if type(value) in _SCALARS:
         return value
-    if isinstance(value, Mapping):
-        return {str(key): own_json(item) for key, item in value.items()}
+    if isinstance(value, (dict, Mapping)):  # a class of its own is slower to ask
+        return {
+            str(key): item if type(item) in _SCALARS else own_json(item)
+            for key, item in value.items()
+        }
     if isinstance(value, list | tuple):
         return [own_json(item) for item in value]
+    if isinstance(value, str | int | float):
+        return value
     raise ValueError(f"expected JSON data (text, number, list, object), found {type(value)!r}")
 
 

@@ -1,9 +1,8 @@
 """Events to JSON and back, in OpenHands' wire shape, without losing anything.
 
 ``event_to_dict(event_from_dict(d)) == d`` for every event ``d``, key order included: a field that
-was
-absent stays absent, an unknown field stays, and a value that a field cannot give back to the letter
-(a timestamp written with a blank, say) is kept beside the event.
+was absent stays absent, an unknown field stays, and a value that a field cannot give back to the
+letter (a timestamp written with a blank, say) is kept beside the event.
 """
 
 from __future__ import annotations
@@ -13,9 +12,8 @@ import dataclasses
 import functools
 from collections.abc import Callable, Mapping
 from datetime import datetime
-from typing import Any, get_args
-
-from pydantic import ValidationError
+from types import NoneType
+from typing import Any, NamedTuple, get_args
 
 from . import actions, condensation, observations  # noqa: F401  (a kind is known once imported)
 from .event import (
@@ -23,6 +21,7 @@ from .event import (
     OBSERVATIONS,
     Action,
     Event,
+    EventSource,
     InvalidEvent,
     Observation,
     UnknownEvent,
@@ -30,7 +29,7 @@ from .event import (
     own_json,
     per_class,
 )
-from .tool_calls import ToolCallMetadata
+from .tool_calls import ModelResponse, ToolCallMetadata
 
 __all__ = ["event_from_dict", "event_to_dict"]
 
@@ -41,23 +40,25 @@ def event_from_dict(data: Mapping[str, Any]) -> Event:
     ``data`` is not changed and not shared. Raises :class:`InvalidEvent` if it is no JSON object, or
     if a known kind's field holds something that it cannot be.
     """
-    if not isinstance(data, Mapping):
+    if not isinstance(data, (dict, Mapping)):  # dict first: it is faster to tell
         raise InvalidEvent(f"an event is a JSON object, found {type(data).__name__}")
     cls = _class_of(data)
     if cls is None:
         return unknown_event(data)
     fields: dict[str, Any] = {}
+    payload_rest: dict[str, Any] = {}
     payload = data.get(_payload_name(cls))
     try:
-        if isinstance(payload, Mapping):
-            rest = _read(data, _top_readers(cls), fields)
-            payload_rest = _read(payload, _payload_readers(cls), fields)
-            fields["wire"] = _wire(tuple(data), tuple(payload), rest, payload_rest)
+        if isinstance(payload, (dict, Mapping)):
+            shape = _shapes(cls)(tuple(data), tuple(payload))
+            rest = _read(data, shape.top, fields)
+            payload_rest = _read(payload, shape.payload, fields)
         else:  # the oldest files have an action's arguments beside its name
-            rest = _read(data, _flat_readers(cls), fields)
-            fields["wire"] = _wire(tuple(data), None, rest, {})
+            shape = _shapes(cls)(tuple(data), None)
+            rest = _read(data, shape.top, fields)
+        fields["wire"] = shape.wire_with(rest, payload_rest)
         return cls(**fields)
-    except (ValidationError, ValueError, TypeError, RecursionError) as error:
+    except (ValueError, TypeError, RecursionError) as error:
         raise InvalidEvent(_explain(cls, error)) from error
 
 
@@ -74,7 +75,8 @@ def unknown_event(data: Mapping[str, Any]) -> UnknownEvent:
             odd[key] = own_json(data[key])
     name = data.get("action") or data.get("observation") or ""
     own = {key: value for key, value in data.items() if key not in _BASE_READERS}
-    return UnknownEvent(**fields, name=str(name), data=own, wire=_wire(tuple(data), None, odd, {}))
+    wire = _shapes(UnknownEvent)(tuple(data), None).wire_with(odd, {})
+    return UnknownEvent(**fields, name=str(name), data=own, wire=wire)
 
 
 def event_to_dict(event: Event) -> dict[str, Any]:
@@ -87,26 +89,13 @@ def event_to_dict(event: Event) -> dict[str, Any]:
         return _unknown_to_dict(event)
     if wire is None:
         return _fresh_to_dict(event)
-    payload_name = _payload_name(type(event))
-    tag = "action" if isinstance(event, Action) else "observation"
-    aliases = event.wire_aliases
-    result: dict[str, Any] = {}
-    for key in wire.keys:
-        if key in wire.rest:
-            result[key] = own_json(wire.rest[key])
-        elif key == payload_name and wire.payload_keys is not None:
-            result[key] = {
-                name: own_json(
-                    wire.payload_rest[name]
-                    if name in wire.payload_rest
-                    else getattr(event, aliases.get(name, name))
-                )
-                for name in wire.payload_keys
-            }
-        elif key == tag:
-            result[key] = event.kind
-        else:
-            result[key] = _base_value(event, aliases.get(key, key))
+    cls = type(event)
+    shape = _shapes(cls)(wire.keys, wire.payload_keys)
+    result = _write(event, wire.keys, shape.top, wire.rest)
+    result[_tag_name(cls)] = cls.kind
+    if wire.payload_keys is not None:
+        payload = _write(event, wire.payload_keys, shape.payload, wire.payload_rest)
+        result[_payload_name(cls)] = payload
     return result
 
 
@@ -139,7 +128,7 @@ def _is_hidden(data: Mapping[str, Any]) -> bool:
 
 def _fresh_to_dict(event: Event) -> dict[str, Any]:
     result = _base_values(event, "id", "timestamp", "source", "cause")
-    result["action" if isinstance(event, Action) else "observation"] = event.kind
+    result[_tag_name(type(event))] = event.kind
     result |= _base_values(event, "tool_call_metadata", "llm_metrics")
     if isinstance(event, Observation):
         result["content"] = event.content
@@ -162,8 +151,8 @@ def _base_values(event: Event, *names: str) -> dict[str, Any]:
 
 def _base_value(event: Event, name: str) -> Any:
     value = getattr(event, name)
-    if value is None:
-        return None
+    if type(value) in _SCALARS:
+        return value
     if name == "timestamp":
         return value.isoformat()
     if name == "source":
@@ -182,33 +171,64 @@ def _base_value(event: Event, name: str) -> Any:
 # A reader turns a recorded value into a field's value and says whether the field gives the recorded
 # value back exactly; where it does not, the recorded value is kept beside the event.
 Reader = Callable[[Any], tuple[Any, bool]]
+_Keys = tuple[str, ...]
 
 
-def _read(
-    data: Mapping[str, Any], readers: Mapping[str, tuple[str, Reader]], into: dict[str, Any]
-) -> dict[str, Any]:
-    """Puts what ``readers`` know into ``into``; returns what must be kept beside the fields."""
+class _Level(NamedTuple):
+    """What the keys of an event's JSON object, or of its payload, mean."""
+
+    plain: _Keys  # fields of the same name that hold the value as it is
+    others: tuple[tuple[str, str, Reader | None], ...]  # key, field and reader; None: unknown
+
+
+class _Shape(NamedTuple):
+    """What the events of a class that were recorded with the same keys have in common."""
+
+    wire: Wire
+    top: _Level
+    payload: _Level
+
+    def wire_with(self, rest: Mapping[str, Any], payload_rest: Mapping[str, Any]) -> Wire:
+        if not rest and not payload_rest:
+            return self.wire
+        keys, payload_keys = self.wire.keys, self.wire.payload_keys
+        return Wire(keys, payload_keys, rest, payload_rest or self.wire.payload_rest)
+
+
+# Values that need no copy.
+_SCALARS = frozenset({str, int, float, bool, NoneType})
+
+
+def _read(data: Mapping[str, Any], level: _Level, into: dict[str, Any]) -> dict[str, Any]:
+    """Puts what is known into ``into``; returns what must be kept beside the fields."""
     rest: dict[str, Any] = {}
-    for key, value in data.items():
-        known = readers.get(key)
-        if known is None:
-            rest[key] = own_json(value)
-            continue
-        name, reader = known
-        if name == "wire":  # the kind and the payload, which are read on their own
-            continue
-        if value is None:  # as if absent, unless the field can be None; written back as null
+    for key in level.plain:
+        value = data[key]
+        if value is None:
             rest[key] = None
+        else:
+            into[key] = value
+    for key, name, reader in level.others:
+        value = data[key]
+        exact = False
+        if value is None:  # as if absent, unless the field can be None; written back as null
             if reader is _read_nullable:
                 into.setdefault(name, None)
-            continue
-        if into.get(name) is not None:  # said under its old name too: the first one counts
-            rest[key] = own_json(value)
-            continue
-        into[name], exact = reader(value)
+        elif reader is not None and into.get(name) is None:  # of two names, the first counts
+            into[name], exact = reader(value)
         if not exact:
-            rest[key] = own_json(value)
+            rest[key] = value if type(value) in _SCALARS else own_json(value)
     return rest
+
+
+def _write(event: Event, keys: _Keys, level: _Level, rest: Mapping[str, Any]) -> dict[str, Any]:
+    result: dict[str, Any] = dict.fromkeys(keys)
+    for key in level.plain:
+        value = rest[key] if key in rest else getattr(event, key)
+        result[key] = value if type(value) in _SCALARS else own_json(value)
+    for key, name, _ in level.others:
+        result[key] = own_json(rest[key]) if key in rest else _base_value(event, name)
+    return result
 
 
 def _as_it_is(value: Any) -> tuple[Any, bool]:
@@ -237,9 +257,12 @@ def _read_time(value: Any) -> tuple[datetime | None, bool]:
     return time, time.isoformat() == value
 
 
-def _read_source(value: Any) -> tuple[str | None, bool]:
-    exact = value in ("agent", "user", "environment")
-    return (value if exact else None), exact
+_SOURCES = {source.value: source for source in EventSource}
+
+
+def _read_source(value: Any) -> tuple[EventSource | None, bool]:
+    source = _SOURCES.get(value) if isinstance(value, str) else None
+    return source, source is not None
 
 
 def _read_object(value: Any) -> tuple[Any, bool]:
@@ -252,17 +275,35 @@ _METADATA_KEYS = ("function_name", "tool_call_id", "model_response", "total_call
 
 
 def _read_metadata(value: Any) -> tuple[ToolCallMetadata, bool]:
+    global _newest
     try:
-        given = {key: value[key] for key in _METADATA_KEYS if value.get(key) is not None}
-        metadata = ToolCallMetadata(**given)
-    except (ValidationError, ValueError, TypeError, AttributeError) as error:
+        usual = tuple(value) == _METADATA_KEYS
+        name, call, response, calls = value.values() if usual else map(value.get, _METADATA_KEYS)
+        exact = usual and type(calls) is int
+        if response is not None:
+            response = ModelResponse.of(response)
+        # An observation has the metadata of its action, mostly the event before: they share it.
+        metadata = _newest
+        if (
+            not exact
+            or metadata is None
+            or metadata.model_response is not response
+            or metadata.tool_call_id != call
+            or metadata.function_name != name
+            or metadata.total_calls_in_response != calls
+        ):
+            calls = 1 if calls is None else calls
+            _newest = metadata = ToolCallMetadata(name, call, calls, response)
+    except (ValueError, TypeError, AttributeError) as error:
         raise InvalidEvent(
             "tool_call_metadata needs function_name and tool_call_id (text), and may have "
             "total_calls_in_response (a number) and model_response (an object); found "
             f"{value!r:.200}"
         ) from error
-    exact = tuple(value) == _METADATA_KEYS and type(value["total_calls_in_response"]) is int
     return metadata, exact
+
+
+_newest: ToolCallMetadata | None = None
 
 
 _BASE_READERS: dict[str, tuple[str, Reader]] = {
@@ -276,6 +317,37 @@ _BASE_READERS: dict[str, tuple[str, Reader]] = {
 
 
 @per_class
+def _shapes(cls: type[Event]) -> Callable[[_Keys, _Keys | None], _Shape]:
+    """What finds the shape of recorded keys; few occur on the wire, and the latest are kept."""
+    tag, payload_name = _tag_name(cls), _payload_name(cls)
+    readers = dict(_BASE_READERS)
+    if issubclass(cls, Observation):
+        readers["content"] = ("content", _as_it_is)
+    payload_readers = _payload_readers(cls)
+
+    @functools.lru_cache(maxsize=256)
+    def shape(keys: _Keys, payload_keys: _Keys | None) -> _Shape:
+        apart = (tag,) if payload_keys is None else (tag, payload_name)  # read on their own
+        top = _level(
+            tuple(key for key in keys if key not in apart),
+            payload_readers | readers if payload_keys is None else readers,
+        )
+        payload = _level(payload_keys or (), payload_readers)
+        return _Shape(Wire(keys, payload_keys, {}, {}), top, payload)
+
+    return shape
+
+
+def _level(keys: _Keys, readers: Mapping[str, tuple[str, Reader]]) -> _Level:
+    found = {key: readers.get(key, (key, None)) for key in keys}
+    names = [name for name, reader in found.values() if reader is not None]
+    plain = tuple(
+        key for key, known in found.items() if known == (key, _as_it_is) and names.count(key) == 1
+    )
+    others = ((key, name, reader) for key, (name, reader) in found.items() if key not in plain)
+    return _Level(plain, tuple(others))
+
+
 def _payload_readers(cls: type[Event]) -> dict[str, tuple[str, Reader]]:
     names = {name: name for name in (*cls.payload_fields, "hidden")} | cls.wire_aliases
     nullable = {field.name for field in dataclasses.fields(cls) if _can_be_none(field.type)}
@@ -292,40 +364,6 @@ def _can_be_none(annotation: Any) -> bool:
     return type(None) in get_args(annotation)
 
 
-@per_class
-def _top_readers(cls: type[Event]) -> dict[str, tuple[str, Reader]]:
-    """Readers of the top level where the payload has a level of its own."""
-    # "wire" is what the class says, and what is read on its own.
-    skipped = ("action" if issubclass(cls, Action) else "observation", _payload_name(cls))
-    readers = _BASE_READERS | dict.fromkeys(skipped, ("wire", _as_it_is))
-    return readers | ({"content": ("content", _as_it_is)} if issubclass(cls, Observation) else {})
-
-
-@per_class
-def _flat_readers(cls: type[Event]) -> dict[str, tuple[str, Reader]]:
-    """Readers where the payload's fields stand at the top level."""
-    readers = _payload_readers(cls) | _top_readers(cls)
-    del readers[_payload_name(cls)]
-    return readers
-
-
-@functools.cache
-def _interned(keys: tuple[str, ...], payload_keys: tuple[str, ...] | None) -> Wire:
-    return Wire(keys, payload_keys, {}, {})
-
-
-def _wire(
-    keys: tuple[str, ...],
-    payload_keys: tuple[str, ...] | None,
-    rest: dict[str, Any],
-    payload_rest: dict[str, Any],
-) -> Wire:
-    shape = _interned(keys, payload_keys)  # the key sets on the wire are few
-    if not rest and not payload_rest:
-        return shape
-    return Wire(shape.keys, shape.payload_keys, rest, payload_rest)
-
-
 def _class_of(data: Mapping[str, Any]) -> type[Event] | None:
     action, observation = data.get("action"), data.get("observation")
     if isinstance(action, str):
@@ -333,11 +371,17 @@ def _class_of(data: Mapping[str, Any]) -> type[Event] | None:
     return OBSERVATIONS.get(observation) if isinstance(observation, str) else None
 
 
+def _tag_name(cls: type[Event]) -> str:
+    return "action" if issubclass(cls, Action) else "observation"
+
+
 def _payload_name(cls: type[Event]) -> str:
     return "args" if issubclass(cls, Action) else "extras"
 
 
 def _explain(cls: type[Event], error: Exception) -> str:
+    from pydantic import ValidationError  # late, as everywhere: importing it takes long
+
     said = str(error)
     if isinstance(error, ValidationError):
         said = "; ".join(

@@ -79,7 +79,7 @@ class ModelResponse:
                 text = _json_bytes(data)
         except (TypeError, ValueError, RecursionError) as error:
             raise ValueError(f"an LLM response is a JSON object: {error}") from error
-        if not isinstance(data, Mapping):
+        if not isinstance(data, dict) and not isinstance(data, Mapping):
             raise ValueError(f"an LLM response is a JSON object, found {type(data).__name__}")
         found = data.get("id")
         response_id = found if isinstance(found, str) and found else None

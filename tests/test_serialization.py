@@ -18,8 +18,10 @@ from eventfold.events import (
     Event,
     EventSource,
     EventStream,
+    FileEditAction,
     MCPAction,
     MessageAction,
+    ToolCallMetadata,
     UnknownEvent,
     event_from_dict,
     event_to_dict,
@@ -145,6 +147,26 @@ def test_what_was_written_is_the_callers(data: dict[str, Any]) -> None:
     assert exactly(event_to_dict(event)) == said
 
 
+@given(wire_events(), json_values(), st.data())
+def test_any_value_in_any_place_is_refused_or_written_back_to_the_letter(
+    data: dict[str, Any], value: Any, drawn: st.DataObject
+) -> None:
+    """Also after an event with the same keys, and the values that they should have, was read."""
+    event_from_dict(data)
+    places = [(data, key) for key in data]
+    for held in data.values():
+        if isinstance(held, dict):
+            places += [(held, key) for key in held]
+    if places:
+        place, key = drawn.draw(st.sampled_from(places))
+        place[key] = value
+    try:
+        event = event_from_dict(data)
+    except InvalidEvent:
+        return
+    assert exactly(event_to_dict(event)) == exactly(data)
+
+
 def spoil(value: Any) -> None:
     """Empties all dicts and lists in JSON data."""
     for item in list(value.values() if isinstance(value, dict) else value):
@@ -164,6 +186,15 @@ def test_a_changed_copy_writes_the_change(
     for key in data:
         if key not in ("id", "source", "args", "extras"):
             assert exactly(written[key]) == exactly(data[key])
+
+
+def test_events_that_each_have_keys_of_their_own_are_written_back() -> None:
+    recorded = [
+        {f"top {n}": n, "action": "run", "args": {f"key {n}": None, "command": "ls"}}
+        for n in range(1_000)
+    ]
+    for data in (*recorded, *recorded):
+        assert exactly(event_to_dict(event_from_dict(data))) == exactly(data)
 
 
 # The wire shape
@@ -245,6 +276,12 @@ def test_a_null_is_a_value_where_a_field_can_be_none() -> None:
     assert (event.screenshot, event.url) == (None, "")
 
 
+def test_a_null_beside_the_payload_is_no_value_of_a_field_in_it() -> None:
+    event = event_from_dict({"action": "edit", "args": {"path": "a.py"}, "content": None})
+    assert isinstance(event, FileEditAction)
+    assert event.content == ""
+
+
 def test_a_changed_field_is_written_under_the_name_that_was_recorded() -> None:
     images = {"images_urls": ["http://a/b.png"], "image_urls": None}
     for names in (["images_urls"], ["image_urls"], ["images_urls", "image_urls"]):
@@ -293,6 +330,54 @@ def test_a_recorded_response_is_not_kept_twice() -> None:
     wire = event_from_dict(data).wire
     assert wire is not None
     assert wire.rest == {}
+
+
+ANSWERED: dict[str, Any] = {
+    "observation": "null",
+    "content": "",
+    "extras": {},
+    "tool_call_metadata": METADATA,
+}
+
+
+def metadata_of(data: dict[str, Any]) -> ToolCallMetadata:
+    metadata = event_from_dict(data).tool_call_metadata
+    assert metadata is not None
+    return metadata
+
+
+def test_an_action_and_its_observation_share_their_metadata() -> None:
+    action = {"action": "null", "args": {}, "tool_call_metadata": copy.deepcopy(METADATA)}
+    assert metadata_of(action) is metadata_of(ANSWERED)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"function_name": "bash"},
+        {"tool_call_id": "b"},
+        {"total_calls_in_response": 2},
+        {"total_calls_in_response": True},
+        {"total_calls_in_response": None},
+        {"model_response": None},
+        {"model_response": {"id": "r1", "choices": [{}]}},
+        {"model_response": {"choices": [], "id": "r1"}},
+    ],
+)
+def test_metadata_that_differs_is_not_shared(change: dict[str, Any]) -> None:
+    differing = ANSWERED | {"tool_call_metadata": METADATA | change}
+    before, after = copy.deepcopy(METADATA), differing["tool_call_metadata"]
+    for one, other in ((before, after), (after, before)):
+        events = [event_from_dict(ANSWERED | {"tool_call_metadata": held}) for held in (one, other)]
+        written = [event_to_dict(event)["tool_call_metadata"] for event in events]
+        assert exactly(written) == exactly([one, other])
+
+
+def test_metadata_that_the_caller_changes_is_read_anew() -> None:
+    data = copy.deepcopy(ANSWERED)
+    assert metadata_of(data).response_id == "r1"
+    data["tool_call_metadata"]["model_response"]["id"] = "r2"
+    assert metadata_of(data).response_id == "r2"
 
 
 # What cannot be an event
