@@ -196,6 +196,8 @@ def _patched(text: str) -> Iterator[Deed]:
 def _redirected(command: str) -> Iterator[Deed]:
     """A file that a command's first line writes from what follows: ``cat > path << EOF``."""
     first = command.lstrip().split("\n", 1)[0]
+    if "<<" not in first:
+        return
     for found in _REDIRECTED.finditer(first):
         path = next(word for word in found.groups() if word).strip("'\"")
         if not path.startswith("/dev/"):

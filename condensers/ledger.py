@@ -246,19 +246,20 @@ def _of_command(
     else:
         code = None if result.exit_code == -1 else result.exit_code
         output, went_well = result.content, code == 0
-    lines = [line for line in clean(output).split("\n") if line.strip()]
-    error = shortened("\n".join(lines[-3:]), _ERROR) if not went_well and code != -1 else ""
+    error = ""
+    if not went_well and not (code is None and succeeded(result)):  # it may be running still
+        lines = [line for line in clean(output).split("\n") if line.strip()]
+        error = shortened("\n".join(lines[-3:]), _ERROR)
     failing = failed_tests(output)
-    if code is None and succeeded(result):  # it may be running still
-        error = ""
-    return dataclasses.replace(
-        ledger,
+    solved = passed_tests(output).difference(failing)
+    if went_well:
+        solved.add(f"run {command}")
+    return ArtifactLedger(
+        ledger.files,
         commands={command: code},
         failing={shortened(test, _COMMAND): command for test in failing},
         errors={f"run {command}": error} if error else {},
-        solved=ledger.solved
-        | ({f"run {command}"} if went_well else set())
-        | (passed_tests(output) - set(failing)),
+        solved=ledger.solved | solved,
     )
 
 

@@ -151,6 +151,18 @@ def alone(eventfold: Library) -> Iterator[str]:
     for title, key, other, base in (
         ("a step with `observation_masking`, at 6,000 events", "with_masking", *_WITHOUT),
         ("a step with the pipeline `default`, at 6,000 events", "with_default", *_WITHOUT),
+        (
+            "a rolling step through `record` and `observe`, with the prompt's hash",
+            "recorded",
+            "the rolling step above",
+            "rolling_3000",
+        ),
+        (
+            "a rolling step without the ledger below each summary",
+            "without_ledger",
+            "the rolling step above",
+            "rolling_3000",
+        ),
         ("import the names of a loop", "import", "`import pydantic`", "import_pydantic"),
         (
             "import the names of a loop",
@@ -163,7 +175,7 @@ def alone(eventfold: Library) -> Iterator[str]:
         yield f"| {title} | {shown(figures[key])} ms | {other} | {shown(ratio)} times |"
 
 
-_WITHOUT = ("a step without a condenser", "with_noop")
+_WITHOUT = ("a step without a condenser", "step_counted")
 
 
 def versions(eventfold: Library, peers: list[Library]) -> Iterator[str]:

@@ -49,8 +49,8 @@ from eventfold import (
 
 NAMES_OF_A_LOOP = """\
 from eventfold import (
-    AgentContext, CmdOutputObservation, CmdRunAction, EventStream, MessageAction,
-    SystemMessageAction, ToolCallMetadata, condenser_from_config,
+    AgentContext, CmdOutputObservation, CmdRunAction, ConversationMemory, EventStream,
+    MessageAction, State, SystemMessageAction, ToolCallMetadata, View, condenser_from_config,
 )"""
 GROWTH = (100, 1_000, 10_000, 100_000)
 
@@ -104,12 +104,25 @@ class CountingLoop(EventfoldLoop):
     budget = Budget(10_000_000, counter=TokenCounter(exact=False))
 
 
+class RecordingLoop(CountingLoop):
+    """As a loop that leaves it to the context what becomes of answers and results."""
+
+    def append(self, number: int) -> None:
+        for action in self.context.record(response(number)):
+            self.context.observe(output(number), action)
+
+
 def built(config: str) -> Condenser:
     return condenser_from_config(config)
 
 
-def summarizing() -> Condenser:
-    return condenser_from_config({"type": "llm", "max_size": MAX_SIZE}, llm=InstantModel())
+def summarizing(**more: int) -> Condenser:
+    return condenser_from_config({"type": "llm", "max_size": MAX_SIZE, **more}, llm=InstantModel())
+
+
+def rolling_step(loop: EventfoldLoop) -> float:
+    figures: dict[str, float] = rolling(loop, points=(LONG,))
+    return figures[f"rolling_{LONG}"]
 
 
 def events(steps: int) -> list[Event]:
@@ -156,6 +169,8 @@ def main() -> None:
         **step_without_condensing(EventfoldLoop(built("noop")), count=50, counted=50),
         "step_counted": at_length("noop"),
         **rolling(CountingLoop(summarizing())),
+        "recorded": rolling_step(RecordingLoop(summarizing())),
+        "without_ledger": rolling_step(CountingLoop(summarizing(ledger_chars=0))),
         "fold": once(lambda: folded(log)),
         "load": loaded(event_from_dict),
         "memory": memory(events),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gc
 import json
+import os
 import statistics
 import subprocess
 import sys
@@ -224,7 +225,11 @@ def import_time(statements: str) -> float:
 
 def _imported(code: str) -> float:
     done = subprocess.run(
-        [sys.executable, "-c", code], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+        [sys.executable, "-c", code],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONDONTWRITEBYTECODE": ""},  # compiled code is kept, as elsewhere
     )
     if done.returncode:
         raise RuntimeError(done.stderr)
