@@ -208,10 +208,15 @@ class Message:
         try:
             return [message._memo[key] for message in messages]  # type: ignore[union-attr]
         except (AttributeError, KeyError):
-            return [
-                m.remembered(key, make) if isinstance(m, Message) else make(dict(m))
-                for m in messages
-            ]
+            pass
+        known: list[Any] = [m._memo.get(key) if isinstance(m, Message) else None for m in messages]
+        for place in [place for place, made in enumerate(known) if made is None]:
+            one = messages[place]
+            if isinstance(one, Message):
+                known[place] = one.remembered(key, make)
+            else:
+                known[place] = make(dict(one))
+        return known
 
     @staticmethod
     def sha256(messages: Sequence[Message]) -> str:

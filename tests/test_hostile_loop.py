@@ -146,8 +146,9 @@ def test_a_run_survives_whatever_passes(
     else:  # nothing was forgotten for a bad summary: on request, the fallback forgot
         assert all(c.summary is None for c in condensations)
     total = llm.metrics.total
-    assert total.spent.usage.input_tokens == server.charged * USAGE["prompt_tokens"]
-    assert total.spent.usage.output_tokens == server.charged * USAGE["completion_tokens"]
+    each: dict[str, Any] = USAGE
+    assert total.spent.usage.input_tokens == server.charged * each["prompt_tokens"]
+    assert total.spent.usage.output_tokens == server.charged * each["completion_tokens"]
     assert total.retries > 5
     shown = caplog.text + repr(llm) + repr(context) + "".join(map(repr, stream))
     assert KEY not in shown
