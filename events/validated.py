@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import operator
 import threading
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, dataclass_transform
-
-from .generated import copy_function, init_function
 
 if TYPE_CHECKING:
     from inspect import Signature
@@ -143,20 +142,14 @@ def _refuse_default_before_required(cls: Any) -> None:
 
 def _init(cls: type[Validated]) -> Callable[..., None]:
     """The ``__init__`` of a class: pydantic checks the arguments and sets the fields."""
-    quick: Any = None
-    thorough: Any = None
+    check: Any = None
+    from_arguments: Any = None
 
     def __init__(self: Validated, /, *args: Any, **kwargs: Any) -> None:
-        nonlocal quick, thorough
-        if thorough is None:
-            quick, thorough = _built(cls)
-        if quick is not None:
-            try:
-                if quick(self, *args, **kwargs):
-                    return
-            except Exception:
-                pass  # pydantic says what is wrong
-        thorough(self, args, kwargs)
+        nonlocal check, from_arguments
+        if check is None:
+            from_arguments, check = _checker(cls)
+        check(from_arguments(args, kwargs), self_instance=self)
 
     __init__.__qualname__ = f"{cls.__qualname__}.__init__"
     return __init__
@@ -165,8 +158,8 @@ def _init(cls: type[Validated]) -> Callable[..., None]:
 _building = threading.RLock()
 
 
-def _built(cls: type[Validated]) -> tuple[Any, Any]:
-    """Pydantic's way to make an object of a class, and before it the short one, if there is one."""
+def _checker(cls: type[Validated]) -> tuple[Any, Any]:
+    """What pydantic takes arguments as, and how it makes an object of them."""
     from pydantic import TypeAdapter
     from pydantic_core import ArgsKwargs
 
@@ -175,15 +168,23 @@ def _built(cls: type[Validated]) -> tuple[Any, Any]:
         # A name that its module does not know may be local to the function that makes the object,
         # which stands three calls above.
         adapter.rebuild(raise_errors=True, _parent_namespace_depth=4)
-        check = adapter.validator.validate_python
-
-        def thorough(self: Validated, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-            check(ArgsKwargs(args, kwargs), self_instance=self)
-
-        return init_function(cls, adapter.core_schema), thorough
+        return ArgsKwargs, adapter.validator.validate_python
 
 
 @per_class
 def copier(cls: type[_Validated]) -> Callable[[_Validated, Mapping[str, Any]], _Validated]:
     """Copies an object with some fields changed, whose values are taken as valid."""
-    return copy_function(cls, field_names(cls))  # type: ignore[no-any-return]
+    values_of = operator.attrgetter(*field_names(cls))
+    setters = {name: getattr(cls, name).__set__ for name in field_names(cls)}
+
+    def copy(old: _Validated, changes: Mapping[str, Any]) -> _Validated:
+        new = object.__new__(cls)
+        for set_field, value in zip(setters.values(), values_of(old), strict=True):
+            set_field(new, value)
+        for name, value in changes.items():
+            if name not in setters:
+                raise AttributeError(f"{cls.__name__} has no field {name!r}")
+            setters[name](new, value)
+        return new
+
+    return copy
