@@ -1,4 +1,4 @@
-"""The command line: ``eventfold replay``, ``check`` and ``convert``.
+"""The command line: ``eventfold replay``, ``check``, ``verify`` and ``convert``.
 
 Exit status: 0 fine, 1 something checked does not hold, 2 bad usage or input.
 """
@@ -27,6 +27,7 @@ from .convert import convert
 from .replays import Replays, replay_all, runs_in, show_step, single
 from .report import CannotRun, printable, say
 from .show import Shown
+from .verify import verify_all
 
 __all__ = ["app", "main"]
 
@@ -220,6 +221,29 @@ def check(
     if max_output_tokens and window is None:
         raise CannotRun("--max-output-tokens needs --window N: they are a part of it")
     if Check(profile, tools, window, max_output_tokens, as_json).files(paths):
+        raise typer.Exit(1)
+
+
+@app.command(epilog="Example: eventfold verify .sessions/agent.jsonl --condenser default")
+def verify(
+    paths: Annotated[
+        list[Path],
+        typer.Argument(metavar="PATH", exists=True, help="Files or folders with recorded runs."),
+    ],
+    condenser: Annotated[
+        str,
+        typer.Option(metavar="NAME|FILE", help="The condenser that was in use."),
+    ] = "noop",
+    as_json: _Json = False,
+) -> None:
+    """Prove the prompts of runs that a live loop has recorded: derive each one from the log again,
+    and compare the hashes.
+
+    Forgetting stands in the log; what a view condenser masked does not, so name the one that was in
+    use. The exit status is 1 if a prompt is another one now.
+    """
+    condenser_from_config(condenser)  # a name that is wrong is told before anything is read
+    if not verify_all(runs_in(paths, None), condenser, as_json=as_json):
         raise typer.Exit(1)
 
 

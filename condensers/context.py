@@ -71,8 +71,10 @@ class AgentContext:
         """The view that the newest messages were made from."""
         self.condensations: list[CondensationAction] = []
         """What the newest step condensed."""
-        self._prompt: list[Message] | None = None  # the newest one, and the newest event in it
+        # The newest prompt, the newest event in it, and the limit of its results.
+        self._prompt: list[Message] | None = None
         self._prompt_end = -1
+        self._prompt_limit: int | None = None
         self._tools = frozenset(name for tool in tools if (name := _name_of(tool)))
         self._limit = max_message_chars
         if max_message_chars is None and self.budget is not None:
@@ -212,7 +214,7 @@ class AgentContext:
                 "after": self._prompt_end,
                 "profile": self.memory.profile,
                 "prompt_caching": self.memory.prompt_caching,
-                "max_message_chars": self._limit,
+                "max_message_chars": self._prompt_limit,
                 "vision": self.vision,
                 "condenser": type(self.condenser).__name__,
             }
@@ -256,7 +258,7 @@ class AgentContext:
                 return self._shortened(cannot_condense(view, self.budget, why))
             messages = self._said(outcome, self._limit)
             if self.budget is None or self.budget.fits(messages):
-                return self._to_send(outcome, messages)
+                return self._to_send(outcome, messages, self._limit)
             self.stream.append(CondensationRequestAction(), EventSource.AGENT)
 
     def _said(self, view: View, limit: int | None) -> list[Message]:
@@ -283,7 +285,7 @@ class AgentContext:
                 tokens = shorter
                 in_vain -= 1
                 if in_vain <= 0:
-                    return self._to_send(view, messages)
+                    return self._to_send(view, messages, limit)
         raise refusal
 
     def _requests_in_vain(self) -> int:
@@ -295,9 +297,10 @@ class AgentContext:
             count += isinstance(event, CondensationRequestAction)
         return count
 
-    def _to_send(self, view: View, messages: list[Message]) -> list[Message]:
+    def _to_send(self, view: View, messages: list[Message], limit: int | None) -> list[Message]:
         self.condensed = view
         self._prompt, self._prompt_end = messages, len(self.stream) - 1
+        self._prompt_limit = limit
         return messages
 
 
