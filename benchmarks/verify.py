@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from ..condensers import CannotCondense, Condensation, Condenser, condenser_from_config
-from ..events import Event, Run
+from ..condensers import Condensation, Condenser, condenser_from_config
+from ..events import CondensationRequestAction, Event, Run
 from ..memory import ConversationMemory, Message, NothingToSend, View
 from ..memory.rules import PROFILES
 from .report import print_json, printable
@@ -48,7 +48,10 @@ def prompts_of(events: Iterable[Event], condenser: Condenser) -> Iterator[Proof]
     view = View()
     memories: dict[tuple[str, bool], ConversationMemory] = {}
     for event in log:
-        view.append(event)
+        # A request that was answered stands in the log with its answer; one that was not, where
+        # results were shortened instead, is not to be answered now.
+        if not isinstance(event, CondensationRequestAction):
+            view.append(event)
         for response, prompt in answered.get(event.id, ()):
             profile, caching = str(prompt.get("profile")), prompt.get("prompt_caching") is True
             if profile not in PROFILES:
@@ -68,10 +71,7 @@ def _proof(
     memory: ConversationMemory,
 ) -> Proof:
     sent = prompt["sha256"]
-    try:
-        shown = condenser.condense(view)
-    except CannotCondense as error:  # the prompt was made all the same, with shorter results
-        shown = view if error.view is None else error.view
+    shown = condenser.condense(view)
     if isinstance(shown, Condensation):
         gone = len(shown.action.forgotten)
         return Proof(response, sent, None, f"the condenser would forget {gone} events more")
