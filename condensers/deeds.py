@@ -206,18 +206,19 @@ def _redirected(command: str) -> Iterator[Deed]:
 
 # ---------------------------------------------------------------------- tests
 
-# Each with texts of which one stands wherever it matches: a look for them is quick, and most
-# outputs hold none.
+_UNITTEST = re.compile(r"^(?:FAIL|ERROR): (\S+ \([\w.]+\))", re.MULTILINE)
+# Each with a text that stands wherever it matches: most outputs hold none, and a look is quick.
 _FAILED = (
-    (("::",), re.compile(r"^(?:FAILED|ERROR) (\S+?::.+?)(?: - .*)?$", re.MULTILINE)),  # pytest
-    (("FAIL: ", "ERROR: "), re.compile(r"^(?:FAIL|ERROR): (\S+ \([\w.]+\))", re.MULTILINE)),
-    (("--- FAIL: ",), re.compile(r"^\s*--- FAIL: (\S+)", re.MULTILINE)),  # go
+    ("::", re.compile(r"^(?:FAILED|ERROR) (\S+?::.+?)(?: - .*)?$", re.MULTILINE)),  # pytest
+    ("FAIL: ", _UNITTEST),
+    ("ERROR: ", _UNITTEST),
+    ("--- FAIL: ", re.compile(r"^\s*--- FAIL: (\S+)", re.MULTILINE)),  # go
 )
 _PASSED = (
-    (("PASSED ",), re.compile(r"^PASSED (\S+?::.+?)$", re.MULTILINE)),
-    ((" PASSED",), re.compile(r"^(\S+?::.+?) PASSED\b", re.MULTILINE)),
-    ((" ... ok",), re.compile(r"^(\S+ \([\w.]+\))(?:\n.*)? \.\.\. ok$", re.MULTILINE)),  # unittest
-    (("--- PASS: ",), re.compile(r"^\s*--- PASS: (\S+)", re.MULTILINE)),
+    ("PASSED ", re.compile(r"^PASSED (\S+?::.+?)$", re.MULTILINE)),
+    (" PASSED", re.compile(r"^(\S+?::.+?) PASSED\b", re.MULTILINE)),
+    (" ... ok", re.compile(r"^(\S+ \([\w.]+\))(?:\n.*)? \.\.\. ok$", re.MULTILINE)),  # unittest
+    ("--- PASS: ", re.compile(r"^\s*--- PASS: (\S+)", re.MULTILINE)),
 )
 
 
@@ -231,7 +232,7 @@ def passed_tests(output: str) -> set[str]:
     return set(_found(_PASSED, output))
 
 
-def _found(rules: Iterable[tuple[tuple[str, ...], re.Pattern[str]]], output: str) -> Iterator[str]:
-    for signs, rule in rules:
-        if any(sign in output for sign in signs):
+def _found(rules: Iterable[tuple[str, re.Pattern[str]]], output: str) -> Iterator[str]:
+    for sign, rule in rules:
+        if sign in output:
             yield from rule.findall(output)
