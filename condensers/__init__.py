@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from .llm import (
         LLM as LLM,
         LLMConfig as LLMConfig,
+        LLMError as LLMError,
     )
     from .masking import (
         BrowserOutputCondenser as BrowserOutputCondenser,
@@ -127,7 +128,7 @@ else:
             ),
             "from_config": ("condenser_from_config",),
             "ledger": ("ArtifactLedger",),
-            "llm": ("LLM", "LLMConfig"),
+            "llm": ("LLM", "LLMConfig", "LLMError"),
             "masking": (
                 "BrowserOutputCondenser",
                 "BrowserOutputCondenserConfig",

@@ -330,7 +330,10 @@ def cannot_condense(
             f", and {budget.overhead} tokens of tools; the window has {budget.window} tokens, of "
             f"which {budget.reserved_output} are kept for the output"
         )
-    return CannotCondense(f"{said}. Use a larger window, fewer tools or a shorter task.")
+    return CannotCondense(
+        f"{said}. Use a larger window, fewer tools or a shorter task; where a provider has refused "
+        "the prompt, a new message of the user lets it be tried again."
+    )
 
 
 def forgettable(

@@ -151,9 +151,10 @@ def read_config(config: Mapping[str, Any] | CondenserConfig | str | Path) -> Con
     try:
         return _parsed(config)
     except ValidationError as error:
-        raise InvalidConfig(where + _explain(error, config)) from error
+        said = _explain(error, config)
     except ValueError as error:
-        raise InvalidConfig(f"{where}{error}") from error
+        said = str(error)
+    raise InvalidConfig(where + said)  # not from the error, which shows what may be an API key
 
 
 def _named(name: str | Path) -> Any:

@@ -6,6 +6,7 @@ from collections.abc import Generator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeAlias
 
+from ..events.actions import MessageAction
 from ..events.condensation import CondensationAction, CondensationRequestAction
 from ..events.event import Action, Event, EventSource, InvalidArgument, Observation
 from ..events.observations import ErrorObservation
@@ -180,18 +181,22 @@ class AgentContext:
         newest response that waits. Raises :class:`InvalidArgument` if no call waits, if the action
         is not one of this stream, or for another kind of result.
         """
-        linked = isinstance(result, Observation) and (
-            result.cause is not None or result.tool_call_metadata is not None
-        )
-        if action is None and linked:
-            assert isinstance(result, Observation)
-            return self.stream.append(result, EventSource.ENVIRONMENT)
+        if action is None and isinstance(result, Observation):
+            if result.cause is not None and result.cause >= 0:
+                if result.cause >= len(self.stream):
+                    raise InvalidArgument(
+                        f"the observation names the event {result.cause} as its cause, and the "
+                        f"stream has {len(self.stream)} events"
+                    )
+                return self.stream.append(result, EventSource.ENVIRONMENT)
+            if result.tool_call_metadata is not None:
+                return self.stream.append(result, EventSource.ENVIRONMENT)
         if action is None:
             waiting = self.state.waiting
             if not waiting:
                 raise InvalidArgument(
-                    "no call waits for a result: give the action that it answers, or append the "
-                    "observation to the stream"
+                    "no call of the newest response waits for a result: give the action that it "
+                    "answers, or append the observation to the stream"
                 )
             action = waiting[0]
         if not 0 <= action.id < len(self.stream) or self.stream[action.id] != action:
@@ -272,9 +277,13 @@ class AgentContext:
         The more requests have come in vain, the shorter they are: a provider may count more tokens
         than the budget does.
         """
+        view = self.state.view if refusal.view is None else refusal.view
+        if self._is_of_the_past():
+            messages = self._said(view, self._limit)
+            if self.budget is None or self.budget.fits(messages):
+                return self._to_send(view, messages, self._limit)
         if self.budget is None or self._limit is None:
             raise refusal
-        view = self.state.view if refusal.view is None else refusal.view
         limit, tokens = self._limit, self.budget.count(self._said(view, self._limit))
         in_vain = self._requests_in_vain()
         while limit > SHORTEST_RESULT:
@@ -287,6 +296,16 @@ class AgentContext:
                 if in_vain <= 0:
                     return self._to_send(view, messages, limit)
         raise refusal
+
+    def _is_of_the_past(self) -> bool:
+        """True if the user has spoken since a condensation was requested: perhaps the model, its
+        window or the condenser is another one now, and the prompt is worth another try."""
+        for event in self.stream.events(reverse=True):
+            if isinstance(event, MessageAction) and event.source == EventSource.USER:
+                return True
+            if isinstance(event, CondensationRequestAction):
+                return False
+        return False
 
     def _requests_in_vain(self) -> int:
         """How many condensations were requested since the newest one, or the newest response."""

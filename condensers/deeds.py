@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
@@ -15,6 +16,7 @@ from ..events.actions import (
 )
 from ..events.event import Action, Event, UnknownEvent
 from ..events.observations import (
+    CmdOutputObservation,
     ErrorObservation,
     FileDownloadObservation,
     FileEditObservation,
@@ -40,8 +42,8 @@ def file_deeds(action: Event, result: Event | None) -> Iterator[Deed]:
     """What a call did to which files: ``read``, ``used``, or one of ``CHANGED``.
 
     A call that failed did nothing; one whose result is not known is taken to have done what it was
-    asked for. Shell commands are known for patches and for ``cat`` or ``tee`` into a file; what
-    else they do to files is not known.
+    asked for. Shell commands are known for patches, for ``cat`` or ``tee`` into a file, and for
+    ``rm`` and ``mv`` of named files; what else they do to files is not known.
     """
     if not succeeded(result):
         return
@@ -64,6 +66,8 @@ def _asked(action: Event, result: Event | None) -> Iterator[Deed]:
         case CmdRunAction():
             yield from _patched(action.command)
             yield from _redirected(action.command)
+            if isinstance(result, CmdOutputObservation) and result.exit_code == 0:
+                yield from _removed(action.command)
         case MCPAction():
             yield from _by_tool(action.name, action.arguments)
             for value in action.arguments.values():
@@ -202,6 +206,24 @@ def _redirected(command: str) -> Iterator[Deed]:
         path = next(word for word in found.groups() if word).strip("'\"")
         if not path.startswith("/dev/"):
             yield "edited", path
+
+
+_REMOVING = re.compile(r"(?:git[ \t]+)?(rm|mv)[ \t]+([^|&;<>()$`*?\[\]{}\n]+)$")
+
+
+def _removed(command: str) -> Iterator[Deed]:
+    """What ``rm`` and ``mv`` did to files that are named in full, in a command that went well."""
+    for part in re.split(r"&&|[;\n]", command):
+        if found := _REMOVING.match(part.strip()):
+            try:
+                paths = [word for word in shlex.split(found[2]) if not word.startswith("-")]
+            except ValueError:
+                continue
+            if found[1] == "rm":
+                yield from (("deleted", path) for path in paths)
+            elif len(paths) == 2 and not paths[1].endswith("/"):
+                yield "deleted", paths[0]
+                yield "created", paths[1]
 
 
 # ---------------------------------------------------------------------- tests

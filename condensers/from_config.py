@@ -15,13 +15,20 @@ __all__ = ["condenser_from_config"]
 
 
 def condenser_from_config(
-    config: Mapping[str, Any] | CondenserConfig | str | Path, *, llm: ChatModel | None = None
+    config: Mapping[str, Any] | CondenserConfig | str | Path, *, llm: ChatModel | str | None = None
 ) -> Condenser:
     """Builds a condenser from a configuration, a ``.toml``/``.yaml``/``.json`` file, or a preset.
 
-    A file holds the configuration itself, or has it under ``condenser``. ``llm`` is used by all
-    condensers that need one, before whatever ``llm_config`` says. Raises :class:`InvalidConfig`.
+    A file holds the configuration itself, or has it under ``condenser``. ``llm`` (a model, or
+    its name for litellm) is used by all condensers that need one, before whatever ``llm_config``
+    says. Raises :class:`InvalidConfig`.
     """
-    from .config import Parts, read_config
+    from .config import InvalidConfig, Parts, read_config
 
+    if isinstance(llm, str):
+        from .llm import LLM
+
+        llm = LLM(llm)
+    if llm is not None and not hasattr(llm, "completion"):
+        raise InvalidConfig(f"llm is a ChatModel or a model's name; found {type(llm).__name__}")
     return read_config(config).build(Parts(llm))

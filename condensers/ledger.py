@@ -98,8 +98,8 @@ class ArtifactLedger:
         errors = [f"{quoted(tried)} ended in {written(e)}" for tried, e in self.errors.items()]
         return [
             _Changed.of(self),
-            Section(_FAILING, "failing tests", [failing], 2),
-            Section(_ERRORS, "errors", [errors], 2),
+            Section(_FAILING, "failing tests", [failing], 4),
+            Section(_ERRORS, "errors", [errors], 4),
             Section(_COMMANDS, "commands", [commands], 2),
             Section(_FILES_SEEN, "files read", [seen]),
         ]

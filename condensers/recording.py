@@ -28,12 +28,29 @@ def as_response(response: Any, number: int) -> ModelResponse:
     if isinstance(response, Reply):
         response = response.raw if response.raw is not None else _as_dict(response, number)
     try:
-        return ModelResponse.of(response)
+        kept = ModelResponse.of(response)
     except ValueError as error:
+        raise InvalidArgument(f"{_WANTED}; found {type(response).__name__}: {error}") from error
+    message = _first_choice(kept).get("message")
+    if not isinstance(message, dict):
+        raise InvalidArgument(f"{_WANTED}; found an object with {_keys(kept.to_dict())}")
+    if (asked := [key for key in _CALLS if message.get(key)]) and not kept.message().tool_calls:
         raise InvalidArgument(
-            "record() takes a Reply, or a chat completion of litellm or OpenAI (the object or the "
-            f"dict); found {type(response).__name__}: {error}"
-        ) from error
+            f"a response's calls are function calls under tool_calls; found {', '.join(asked)} of "
+            f"another form: {json.dumps(message[asked[0]])[:200]}"
+        )
+    return kept
+
+
+_WANTED = (
+    "record() takes a Reply, or a chat completion of litellm or OpenAI (the whole response with "
+    "its choices, as object or dict, not its message)"
+)
+_CALLS = ("tool_calls", "function_call")
+
+
+def _keys(data: dict[str, Any]) -> str:
+    return f"the keys {', '.join(map(str, data))}" if data else "no keys"
 
 
 def _as_dict(reply: Reply, number: int) -> dict[str, Any]:

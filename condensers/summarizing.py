@@ -58,8 +58,9 @@ class LLMSummary:
     answer may have ``max_output_tokens``.
 
     Below the model's words stands the :class:`~eventfold.condensers.ledger.ArtifactLedger` of all
-    that was forgotten so far, made from the events, in at most ``ledger_chars`` characters (more
-    only where the names of changed files need it; 0: no ledger).
+    that was forgotten so far, made from the events, in at most ``ledger_chars`` characters (0:
+    no ledger). It may have a quarter of the characters that are forgotten, and those of the ledger
+    before it.
 
     ``prompt`` is a jinja2 template in the place of the instructions. It may use ``record`` (the
     text of the events between tags; without it, the record follows as a message of its own),
@@ -137,7 +138,7 @@ class LLMSummary:
         ]
         if not record:
             raise SummaryFailed("there was nothing to summarize")
-        size = sum(len(text) for _, text in record) + len(previous or "")
+        size = sum(len(text) for _, text in record)
         while True:
             try:
                 words = yield from self._within(limit, record, previous)
@@ -180,6 +181,8 @@ class LLMSummary:
         ledger = ledger.merge(ArtifactLedger.from_turns(forgotten))
         changed = ledger.sections()[0]
         needed = changed.taken(changed.entries) * 4 // 3 + 100 if changed.entries else 0
+        # More than before: what had no room would be lost for ever.
+        room += len(_ledger_text(previous or "", or_all=False))
         told = ledger.render(min(self.ledger_chars, max(room, needed)))
         own = "\n".join(line for line in words.split("\n") if line.strip() != LEDGER_LINE)
         return f"{own}\n\n{LEDGER_LINE}\n\n{told}" if told else own
@@ -221,10 +224,11 @@ _INPUT = 60_000  # tokens
 _LEAST_INPUT = 500  # tokens
 
 
-def _ledger_text(summary: str) -> str:
-    """Where in a summary the ledger stands; all of it for a summary that has no words."""
+def _ledger_text(summary: str, *, or_all: bool = True) -> str:
+    """Where in a summary the ledger stands; all of it, or nothing, where no words stand above
+    it."""
     _, line, told = f"\n{summary}".rpartition(f"\n{LEDGER_LINE}\n")
-    return told if line else summary
+    return told if line or or_all else ""
 
 
 class SummaryPrompt:

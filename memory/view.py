@@ -80,7 +80,8 @@ class View(Sequence[Event]):
 
     @property
     def unhandled_condensation_request(self) -> bool:
-        """True if a condensation was asked for and none has come since."""
+        """True if a condensation was asked for, and neither one nor an LLM response has come
+        since."""
         return self._requested
 
     @property
@@ -219,8 +220,10 @@ class View(Sequence[Event]):
             return
         turn = self._turn(self._newest)
         if turn is None or not _same_response(turn, event):
-            # Whatever came back so far is what the older ones will have.
+            # Whatever came back so far is what the older ones will have; and a prompt that was
+            # answered needs no condensation any more.
             self._calls.clear()
+            self._requested = False
             self._newest = self._serial
             self._add_turn(TurnKind.RESPONSE, event)
             self._open(event, self._serial, 0)

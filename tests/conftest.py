@@ -21,7 +21,7 @@ settings.register_profile(
 settings.register_profile(
     "ci",
     settings.get_profile("default"),
-    max_examples=300,
+    max_examples=200,
     print_blob=True,
 )
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))

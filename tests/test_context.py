@@ -10,7 +10,12 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
-from eventfold.condensers import AgentContext, NoOpCondenser, condenser_from_config
+from eventfold.condensers import (
+    AgentContext,
+    CannotCondense,
+    NoOpCondenser,
+    condenser_from_config,
+)
 from eventfold.events import (
     AgentFinishAction,
     CmdOutputObservation,
@@ -220,7 +225,7 @@ def test_results_of_other_kinds() -> None:
     with pytest.raises(InvalidArgument, match="found set"):
         context.observe({1})
     context.observe("last")
-    with pytest.raises(InvalidArgument, match="no call waits"):
+    with pytest.raises(InvalidArgument, match="no call of the newest response waits"):
         context.observe("one more")
     shown = [m["content"] for m in context.messages() if m["role"] == "tool"]
     assert shown == ["Error: ValueError: no", '{"a": [1]}', "own kind", "last"]
@@ -241,6 +246,65 @@ def test_an_action_of_another_stream_is_refused() -> None:
         context.observe("x", other)
     with pytest.raises(InvalidArgument, match="none of this stream"):
         context.observe("x", CmdRunAction("ls"))
+
+
+@pytest.mark.parametrize(
+    ("response", "says"),
+    [
+        ({"role": "assistant", "content": "hi"}, "not its message.*keys role, content"),
+        ({"error": {"message": "no"}}, "the keys error"),
+        ({}, "no keys"),
+        ({"choices": []}, "the keys choices"),
+        ({"choices": ["hi"]}, "the keys choices"),
+        ({"choices": [{"message": None}]}, "the keys choices"),
+        ({"choices": [{"message": {"function_call": {"name": "ls"}}}]}, "found function_call"),
+        ({"choices": [{"message": {"tool_calls": [{"type": "custom"}]}}]}, "found tool_calls"),
+    ],
+)
+def test_what_would_be_lost_is_refused(response: Any, says: str) -> None:
+    context = started()
+    with pytest.raises(InvalidArgument, match=says):
+        context.record(response)
+    assert len(context.stream) == 1
+
+
+def test_a_cause_that_there_is_not_is_refused_and_an_unknown_one_is_none() -> None:
+    context = started()
+    (action,) = context.record(Reply("", (call(1),)))
+    with pytest.raises(InvalidArgument, match="event 99 as its cause"):
+        context.observe(ErrorObservation("x", cause=99))
+    context.observe(ErrorObservation("x", cause=-1))
+    assert context.stream[2].cause == action.id
+
+
+# ---------------------------------------------------------------------- refused prompts
+
+TOO_LONG = "prompt is too long: 9 tokens > 3 maximum"
+
+
+def test_after_a_refusal_that_nothing_helps_against_the_user_can_go_on() -> None:
+    context = started()
+    context.messages()
+    assert context.overflowed(TOO_LONG)
+    with pytest.raises(CannotCondense, match="a new message of the user"):
+        context.messages()
+    with pytest.raises(CannotCondense):  # also in a new process
+        AgentContext(context.stream, NoOpCondenser()).messages()
+    context.stream.append(MessageAction("I have chosen a larger model."), "user")
+    assert context.messages()[-1]["content"][-1]["text"] == "I have chosen a larger model."
+    assert context.overflowed(TOO_LONG)
+    with pytest.raises(CannotCondense):
+        context.messages()
+
+
+def test_an_answer_ends_the_request_before_it() -> None:
+    context = started()
+    context.messages()
+    assert context.overflowed(TOO_LONG)
+    context.record(Reply("It was not too long after all."))
+    assert not context.state.view.unhandled_condensation_request
+    context.stream.append(MessageAction("Good."), "user")
+    assert len(context.messages()) == 3
 
 
 # ---------------------------------------------------------------------- the prompt's hash

@@ -447,3 +447,30 @@ def test_a_digest_is_bounded_by_what_it_replaces_and_by_the_window() -> None:
 def test_the_same_turns_give_the_same_digest() -> None:
     turns = View.from_events(log(U("task"), edited("/a"), ran("make", 1, "no"), C([]))).turns
     assert Digest().summarize(turns, None) == Digest().summarize(turns, None)
+
+
+@pytest.mark.parametrize(
+    ("command", "files"),
+    [
+        ("rm /a", {"/a": "deleted"}),
+        ("cd /w && rm -rf '/b c' d.py; ls", {"/b c": "deleted", "d.py": "deleted"}),
+        ("git rm --cached x.py", {"x.py": "deleted"}),
+        ("mv old.py new.py", {"old.py": "deleted", "new.py": "created"}),
+        ("git mv old.py new.py\necho done", {"old.py": "deleted", "new.py": "created"}),
+        ("mv a.py b.py folder/", {}),
+        ("mv a.py folder/", {}),
+        ("rm *.pyc", {}),
+        ("rm $FILE", {}),
+        ("rm 'unclosed", {}),
+        ("echo rm /a", {}),
+        ("find . | xargs rm", {}),
+    ],
+)
+def test_files_that_a_command_removes_or_moves(command: str, files: dict[str, str]) -> None:
+    assert ledger_of(ran(command, 0)).files == files
+    assert ledger_of(ran(command, 1)).files == {}
+
+
+def test_a_file_that_was_removed_is_not_said_to_be_there() -> None:
+    ledger = ledger_of(created("/w/f1.py"), ran("rm /w/f1.py", 0))
+    assert ledger.files == {"/w/f1.py": "deleted"}

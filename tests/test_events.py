@@ -390,7 +390,7 @@ def test_arguments_are_the_models_own_text(arguments: object, text: str) -> None
 def test_content_in_parts_is_joined() -> None:
     parts = [{"type": "text", "text": "a"}, {"type": "image_url"}, "odd", {"text": "b"}]
     response = {"choices": [{"message": {"content": parts}}]}
-    assert ModelResponse.of(response).message().text == "a\nb"
+    assert ModelResponse.of(response).message().text == "a\nodd\nb"
 
 
 @pytest.mark.parametrize(

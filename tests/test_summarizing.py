@@ -20,7 +20,14 @@ from eventfold.condensers import (
 from eventfold.condensers.config import InvalidConfig
 from eventfold.condensers.ledger import ArtifactLedger
 from eventfold.condensers.summarizing import LEDGER_LINE, LLMSummary
-from eventfold.events import CondensationRequestAction, Event, InvalidArgument
+from eventfold.events import (
+    CmdOutputObservation,
+    CmdRunAction,
+    CondensationRequestAction,
+    Event,
+    EventSource,
+    InvalidArgument,
+)
 from eventfold.memory import Reply, View
 from eventfold.memory.message import ChatDict
 from tests.logs import event_logs
@@ -93,6 +100,28 @@ def test_whatever_the_model_says_each_changed_file_is_named(log: list[Event], sa
             told = ArtifactLedger.parse(summary(outcome).rpartition(LEDGER_LINE)[2])
             assert set(changed.changed) <= set(told.changed)
             view.append(outcome.action.replace(id=10_000 + n))
+
+
+def test_what_still_holds_is_not_lost_because_less_is_forgotten_later() -> None:
+    """The room of a ledger is a share of what is forgotten, and never less than before."""
+    condenser = LLMSummarizingCondenser(Model(), 20, minimum_progress=0)
+    large = [f"FAILED tests/test_{n}.py::test_a\n" + "line\n" * 400 for n in range(5)]
+    view = View()
+    for text in [*large, *["ok"] * 60]:
+        n = view._serial
+        command = f"pytest tests/test_{n}.py" if text != "ok" else f"echo {n}"
+        action = CmdRunAction(command, id=n, source=EventSource.AGENT)
+        code = 0 if text == "ok" else 1
+        for event in (
+            action,
+            CmdOutputObservation(text, command, id=n + 1, cause=n, exit_code=code),
+        ):
+            view.append(event)
+        outcome = condenser.condense(view)
+        if isinstance(outcome, Condensation):
+            view.append(outcome.action.replace(id=view._serial))
+            told = ArtifactLedger.parse(summary(outcome).rpartition(LEDGER_LINE)[2])
+    assert "tests/test_0.py::test_a" in told.failing
 
 
 def test_a_ledger_of_zero_characters_is_none() -> None:
