@@ -219,7 +219,8 @@ class LLM:
         window = self.context_window
         if window is None:
             raise InvalidArgument(
-                f"the window of {self.config.model!r} is not known; give context_window, in tokens"
+                f"litellm does not know the window of {self.config.model!r}: see whether the name "
+                'is right, or say it: LLM({"model": ..., "context_window": 32768})'
             )
         reserved = _most_output(self.config, self.config.max_output_tokens)
         if reserved is None:

@@ -1,12 +1,13 @@
-"""A coding agent in a page: bash, files, thinking, and a history that outlives it.
+r"""A coding agent in a page: bash, files, thinking, and a history that outlives it.
 
     python examples/coding_agent.py "Make the tests pass." --model anthropic/claude-sonnet-4-5
-    python examples/coding_agent.py "Write a poem." --model openai/any --api-base http://localhost:8000/v1
+    python examples/coding_agent.py "Write a poem." --model openai/any --context-window 32768 \
+        --api-base http://localhost:8000/v1
     python examples/coding_agent.py --model scripted      # needs no key: it makes up its decisions
 
 Everything is in the stream, which is a file from the first event on (``--sessions``). Killed at
 any point, the agent goes on with the same command: a call that was running then is not run a second
-time but told to the model as interrupted.
+time but told to the model as interrupted. Another task goes on in the same session.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from eventfold import (
     CmdOutputObservation,
     CmdRunAction,
     ErrorObservation,
+    EventfoldError,
     EventStream,
     FileEditAction,
     FileReadAction,
@@ -35,7 +37,7 @@ from eventfold import (
     condenser_from_config,
 )
 from eventfold.condensers import LLM
-from eventfold.events import JsonlEventStore, Observation, ToolCall
+from eventfold.events import InvalidArgument, JsonlEventStore, Observation, ToolCall
 from eventfold.memory import ChatModel, Reply
 from eventfold.memory.message import ChatDict
 
@@ -101,13 +103,23 @@ def carry_out(action: Action) -> Observation | str:
     return ErrorObservation(f"{action.kind} cannot be done here in this way")
 
 
-def run(context: AgentContext, model: ChatModel, task: str, steps: int) -> str:
-    """Goes on with the session until the agent finishes or says something, or after ``steps``."""
-    begin = ((SystemMessageAction(SYSTEM), "agent"), (MessageAction(task), "user"))
-    for event, source in begin[len(context.stream) :]:
-        context.stream.append(event, source)
+def begin(context: AgentContext, task: str) -> bool:
+    """Begins or takes up a session; False if its task is finished."""
+    if not len(context.stream):
+        context.stream.append(SystemMessageAction(SYSTEM))
     while context.state.waiting:  # killed in the middle of a call: it may have done its work
         context.observe(ErrorObservation("The agent was stopped here; this may have been done."))
+    tasks = (e for e in context.stream.events(reverse=True) if e.source == "user")
+    if getattr(next(tasks, None), "content", None) != task:
+        context.stream.append(MessageAction(task), "user")
+        return True
+    return not isinstance(next(context.stream.events(reverse=True)), AgentFinishAction)
+
+
+def run(context: AgentContext, model: ChatModel, task: str, steps: int) -> str:
+    """Goes on with the session until the agent finishes or says something, or after ``steps``."""
+    if not begin(context, task):
+        return "this task is finished: give another one, or another --session"
     for _ in range(steps):
         try:
             reply = model.completion(context.messages(), tools=TOOLS)
@@ -115,12 +127,13 @@ def run(context: AgentContext, model: ChatModel, task: str, steps: int) -> str:
             if not context.overflowed(error):
                 raise
             continue
+        said = ""
         for action in context.record(reply):
             match action:
-                case AgentFinishAction(final_thought=said) | MessageAction(content=said) if said:
-                    return said
-                case MessageAction():  # an empty answer
-                    context.stream.append(MessageAction("Go on, or call finish."), "user")
+                case AgentFinishAction(final_thought=text) | MessageAction(content=text) if text:
+                    said = text
+                    continue
+                case MessageAction():  # an empty answer: the model is asked again
                     continue
             try:
                 result: object = carry_out(action)
@@ -128,6 +141,8 @@ def run(context: AgentContext, model: ChatModel, task: str, steps: int) -> str:
                 result = error
             shown = context.observe(result, action)
             print(f"[{action.id}] {action.kind}: {str(getattr(shown, 'content', ''))[:200]!r}")
+        if said:
+            return said
     return f"stopped after {steps} steps"
 
 
@@ -176,22 +191,40 @@ def main() -> None:
     parser.add_argument("task", nargs="?", default="Write a program that greets.")
     parser.add_argument("--model", default="scripted", help="a litellm model, or: scripted")
     parser.add_argument("--api-base", help="the address of an OpenAI-compatible server")
+    parser.add_argument("--context-window", type=int, help="of the model, in tokens")
     parser.add_argument("--session", default="agent", help="its name; one that is there goes on")
     parser.add_argument("--sessions", default=".sessions", help="the folder of their files")
     parser.add_argument("--condenser", default="default", help="a preset or a file")
     parser.add_argument("--steps", type=int, default=100, help="steps at most")
     given = parser.parse_args()
+    try:
+        print(session(given))
+    except (EventfoldError, OSError) as error:
+        sys.exit(f"coding_agent: {error}")
+    except KeyboardInterrupt:
+        print("stopped; the same command goes on", file=sys.stderr)
+        sys.exit(130)
+
+
+def session(given: argparse.Namespace) -> str:
+    """Runs the agent in the session that was asked for."""
+    if not given.task.strip():
+        raise InvalidArgument("a task is needed")
     stream = EventStream(given.session, JsonlEventStore(given.sessions))
     if given.model == "scripted":
         model: ChatModel = Scripted()
         context = AgentContext(stream, condenser_from_config(given.condenser), tools=TOOLS)
     else:
-        llm = LLM({"model": given.model, "api_base": given.api_base})
+        config = {
+            "model": given.model,
+            "api_base": given.api_base,
+            "context_window": given.context_window,
+        }
+        llm = LLM(config)
         condenser = condenser_from_config(given.condenser, llm=llm)
         context = AgentContext(stream, condenser, tools=TOOLS, budget=llm.budget(TOOLS))
         model = llm
-    print(run(context, model, given.task, given.steps))
-    sys.stdout.flush()
+    return run(context, model, given.task, given.steps)
 
 
 if __name__ == "__main__":

@@ -92,3 +92,40 @@ def prompts(log: list[Event]) -> list[tuple[Event, View]]:
         for event in log
         if event.tool_call_metadata is not None and event.cause is None
     ]
+
+
+def ran(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, str(EXAMPLE), *arguments]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=60)
+
+
+def test_a_finished_session_says_so_and_takes_another_task(tmp_path: Path) -> None:
+    assert ran(tmp_path).returncode == 0
+    store = JsonlEventStore(tmp_path / ".sessions")
+    before = store.count("agent")
+    again = ran(tmp_path)
+    assert again.stdout == "this task is finished: give another one, or another --session\n"
+    assert store.count("agent") == before
+    assert ran(tmp_path, "Now write another one.").returncode == 0
+    users = [e for e in EventStream("agent", store) if e.source == "user"]
+    assert [getattr(e, "content", "") for e in users] == [
+        "Write a program that greets.",
+        "Now write another one.",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["--condenser", "nonsense"], "there is no condenser 'nonsense'"),
+        (["--sessions", "file/in/the/way"], "file"),
+        ([" "], "a task is needed"),
+        (["x", "--model", "openai/any", "--api-base", "http://127.0.0.1:1"], "context_window"),
+    ],
+)
+def test_a_mistake_is_told_in_a_line(tmp_path: Path, arguments: list[str], says: str) -> None:
+    (tmp_path / "file").touch()
+    done = ran(tmp_path, *arguments)
+    assert done.returncode == 1
+    assert says in done.stderr
+    assert len(done.stderr.splitlines()) == 1
