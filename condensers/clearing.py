@@ -83,7 +83,9 @@ class ToolClearingCondenser(Condenser):
         for turn, weight in self._weights.items():
             ledger.add(turn, weight)
         ledger.settle()
-        cleared = self._stubs.put(view, list(_replacements(view, ledger)), _replacement)
+        pairs = list(_replacements(view, ledger))
+        chosen, edits = [result for result, _ in pairs], [edit for _, edit in pairs]
+        cleared = self._stubs.put(view, chosen, edits, _replacement)
         self.metadata = (
             {
                 "tool_uses_cleared": ledger.cleared_uses,

@@ -45,7 +45,7 @@ class ObservationMaskingCondenser(Condenser):
         border = self._window.outside(len(view))
         results = self._stubs.results(view) if border else []
         old = results[: bisect_left(results, border, key=place_of)]
-        masked = self._stubs.put(view, [(result, None) for result in old], _result_stub)
+        masked = self._stubs.put(view, old, [None] * len(old), _result_stub)
         self.metadata = _noted(self._stubs.count, border)
         return masked
 
@@ -75,7 +75,7 @@ class BrowserOutputCondenser(Condenser):
             if isinstance(result.event, BrowserOutputObservation)
         ]
         old = pages[: self._window.outside(len(pages))]
-        masked = self._stubs.put(view, [(page, None) for page in old], _page_stub)
+        masked = self._stubs.put(view, old, [None] * len(old), _page_stub)
         self.metadata = _noted(self._stubs.count, len(old))
         return masked
 

@@ -132,7 +132,8 @@ class Stubs:
         """How many events have a stub in the newest view."""
         self._turns: list[Turn] = []  # of the newest view
         self._results: list[Result] = []  # of the same
-        self._chosen: list[tuple[Result, Hashable]] = []
+        self._chosen: list[Result] = []
+        self._abouts: list[Hashable] = []
         # By the event's identity, and by what its stub is about; with the event, which keeps its
         # identity from being used again.
         self._made: dict[tuple[int, Hashable], tuple[Event, Event | None]] = {}
@@ -161,20 +162,21 @@ class Stubs:
     def put(
         self,
         view: View,
-        chosen: list[tuple[Result, _About]],
+        chosen: list[Result],
+        abouts: list[_About],
         make: Callable[[Event, _About], Event | None],
     ) -> View:
-        """The view with what ``make`` makes of these results, each with what it is to be about;
-        None leaves a result as it is. The same view if nothing is replaced."""
+        """The view with what ``make`` makes of these results, each with what its stub is to be
+        about; None leaves a result as it is. The same view if nothing is replaced."""
         same = len(self._chosen)
         before = Stubs()
-        if chosen[:same] != self._chosen:
+        if chosen[:same] != self._chosen or abouts[:same] != self._abouts:
             same = self.count = 0
             before._made, self._made = self._made, {}
             before._stubs, self._stubs = self._stubs, {}
             before._replaced, self._replaced = self._replaced, {}
         changed: dict[Turn, None] = {}
-        for result, about in chosen[same:]:
+        for result, about in zip(chosen[same:], abouts[same:], strict=True):
             key = (id(result.event), about)
             made = before._made.get(key) or (result.event, make(result.event, about))
             self._made[key] = made
@@ -186,7 +188,7 @@ class Stubs:
             stubs = self._stubs[turn]
             as_before = before._stubs.get(turn) == stubs
             self._replaced[turn] = before._replaced[turn] if as_before else _replaced(turn, stubs)
-        self._chosen = list(chosen)
+        self._chosen, self._abouts = list(chosen), list(abouts)
         return view.replacing(self._replaced)
 
 

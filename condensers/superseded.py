@@ -75,7 +75,8 @@ class SupersededCondenser(Condenser):
         recent = set(view.turns[-self.keep_recent :]) if self.keep_recent else set()
         seen = unseen_from(view, len(view))
         current: dict[_Subject, list[tuple[Result, _State]]] = {}
-        overtaken: list[tuple[Result, _Overtaken]] = []
+        overtaken: list[Result] = []
+        by: list[_Overtaken] = []
         for result in self._stubs.results(view):
             if result.action is None:
                 continue
@@ -89,7 +90,8 @@ class SupersededCondenser(Condenser):
             stays = []
             for past, older in current.get(state.subject, ()):
                 if state.outdates(older):
-                    overtaken.append((past, (older.what, state.changes, result.event.id)))
+                    overtaken.append(past)
+                    by.append((older.what, state.changes, result.event.id))
                 else:
                     stays.append((past, older))
             if state.shows is not None:
@@ -97,7 +99,7 @@ class SupersededCondenser(Condenser):
                 may_go = result.place < seen and result.turn not in recent
                 stays += [(result, state)] if may_go else []
             current[state.subject] = stays
-        masked = self._stubs.put(view, overtaken, _stub)
+        masked = self._stubs.put(view, overtaken, by, _stub)
         self.metadata = {"superseded": self._stubs.count} if self._stubs.count else {}
         return masked
 

@@ -42,7 +42,7 @@ class TruncationCondenser(Condenser):
 
     def condense(self, view: View, budget: Budget | None = None) -> View | Condensation:
         results = self._stubs.results(view)
-        cut = self._stubs.put(view, [(result, None) for result in results], self._shortened)
+        cut = self._stubs.put(view, results, [None] * len(results), self._shortened)
         self.metadata = {"truncated": self._stubs.count} if self._stubs.count else {}
         return cut
 
