@@ -6,6 +6,7 @@ import contextlib
 import copy
 import json
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import pytest
 from hypothesis import given, strategies as st
@@ -226,6 +227,43 @@ def test_rebuilt_view_equals_incremental_view(log: list[Event], at: int) -> None
         assert snapshot == View.from_events(stream.events(0, event_id))
 
 
+def fold(log: list[Event]) -> tuple[object, ...]:
+    """All that a view says of a log."""
+    view = View.from_events(log)
+    return all_of(view)
+
+
+def all_of(view: View) -> tuple[object, ...]:
+    newest, task = view.newest_response, view.task
+    return (
+        view.copy(),
+        view.serials,
+        None if newest is None else newest.events,
+        None if task is None else task.events,
+        view.waiting,
+        view.unhandled_condensation_request,
+    )
+
+
+@given(event_logs(), st.integers(0, 60))
+def test_a_copy_and_its_original_go_on_apart(log: list[Event], at: int) -> None:
+    begin, rest = log[:at], log[at:]
+    original = View.from_events(begin)
+    copy = original.copy()
+    assert all_of(copy) == fold(begin)
+    for event in rest:
+        copy.append(event)
+    assert all_of(copy) == fold(log)
+    assert all_of(original) == fold(begin)
+    again = original.copy()
+    for event in rest:  # what the copy took into account is not taken into account here
+        original.append(event)
+    assert all_of(original) == fold(log)
+    assert all_of(again) == fold(begin)
+    original.serials.clear()
+    assert original.serials == View.from_events(log).serials
+
+
 @given(event_logs())
 def test_each_event_of_a_view_is_in_exactly_one_turn(log: list[Event]) -> None:
     view = View.from_events(log)
@@ -406,6 +444,28 @@ def test_a_used_memory_says_what_a_fresh_one_says(
                 used.process_events(view, vision_is_active=vision)
         else:
             assert used.process_events(view, vision_is_active=vision) == expected
+
+
+@given(event_logs(), profiles, st.lists(st.tuples(limits, st.booleans()), min_size=2, max_size=5))
+def test_a_memory_may_be_asked_for_something_else_each_time(
+    log: list[Event], profile: str, asked: list[tuple[int | None, bool]]
+) -> None:
+    """Other limits, other vision, another task, another view: nothing of the last time stays."""
+    used = ConversationMemory(profile)
+    views = [View.from_events(log), View.from_events(log[: len(log) // 2])]
+    for n, (limit, vision) in enumerate(asked * 2):
+        task = MessageAction(f"task {n % 3}")
+        view = views[n % 2]
+        expected = result_of(ConversationMemory(profile), view, task, limit, vision)
+        assert result_of(used, view, task, limit, vision) == expected
+        assert result_of(used, view, task, limit, vision) == expected
+
+
+def result_of(memory: ConversationMemory, view: View, *more: Any) -> object:
+    try:
+        return memory.process_events(view, *more)
+    except NothingToSend as error:
+        return str(error)
 
 
 # ------------------------------------------------------------------ law 9

@@ -106,7 +106,7 @@ def test_what_still_holds_is_not_lost_because_less_is_forgotten_later() -> None:
     """The room of a ledger is a share of what is forgotten, and never less than before."""
     condenser = LLMSummarizingCondenser(Model(), 20, minimum_progress=0)
     large = [f"FAILED tests/test_{n}.py::test_a\n" + "line\n" * 400 for n in range(5)]
-    view = View()
+    view, told = View(), ArtifactLedger()
     for text in [*large, *["ok"] * 60]:
         n = view._serial
         command = f"pytest tests/test_{n}.py" if text != "ok" else f"echo {n}"
