@@ -467,7 +467,7 @@ def test_a_budget_reserves_the_output() -> None:
     assert llm.replace(max_output_tokens=9_000).budget().reserved_output == 4_000
     tools: list[ChatDict] = [{"type": "function", "function": {"name": "run"}}]
     assert llm.budget(tools).overhead > 0
-    with pytest.raises(InvalidArgument, match="give context_window"):
+    with pytest.raises(InvalidArgument, match="context_window"):
         LLM("openai/nobody-knows").budget()
 
 
