@@ -131,6 +131,7 @@ class Stubs:
         self.count = 0
         """How many events have a stub in the newest view."""
         self._turns: list[Turn] = []  # of the newest view
+        self._serials: list[int] = []  # of the same
         self._results: list[Result] = []  # of the same
         self._chosen: list[Result] = []
         self._abouts: list[Hashable] = []
@@ -143,19 +144,18 @@ class Stubs:
     def results(self, view: View) -> list[Result]:
         """The view's results, in its order. Summaries, stubs, and knowledge that no call asked for
         are none."""
-        turns = view.turns
-        same = first_difference(self._turns, turns)
-        if same < len(self._turns):
-            same, self._results = 0, []
+        turns, serials = view.turns, view.serials
+        same, begin = first_difference(self._turns, turns), len(self._serials)
+        if same < len(self._turns) or serials[:begin] != self._serials:
+            same, begin, self._results = 0, 0, []
         new = turns[same:]
-        begin = len(view) - sum(len(turn.events) for turn in new)
-        places = {serial: place for place, serial in enumerate(view.serials[begin:], begin)}
+        places = {serial: place for place, serial in enumerate(serials[begin:], begin)}
         found = [
             Result(places[turn.serials[at]], turn.events[at], action, turn)
             for turn in new
             for at, action in turn.remembered(_results_in)
         ]
-        self._turns = turns
+        self._turns, self._serials = turns, serials
         self._results = self._results + sorted(found, key=place_of)
         return self._results
 

@@ -77,8 +77,14 @@ class ConversationMemory:
             del self._joined[same:], self._marks[same:]
         self._speak = speak
         for turn in turns[same:]:
-            self._marks.append(self._conversation.mark())
-            self._conversation.add(turn, turn.remembered(speak))
+            said = turn.remembered(speak)  # which may raise: a kind of the user's own has its say
+            mark = self._conversation.mark()
+            try:
+                self._conversation.add(turn, said)
+            except BaseException:  # whatever it is, what is joined and what is said go together
+                self._conversation.return_to(mark)
+                raise
+            self._marks.append(mark)
             self._joined.append(turn)
 
     def _with_task(self, turns: list[Turn], task: MessageAction | None) -> list[Turn]:

@@ -13,6 +13,7 @@ from eventfold.condensers import LLMSummarizingCondenser
 from eventfold.condensers.base import forgettable
 from eventfold.condensers.extractive import ExtractiveModel
 from eventfold.events import (
+    Action,
     AgentDelegateAction,
     AgentDelegateObservation,
     AgentStateChangedObservation,
@@ -29,6 +30,7 @@ from eventfold.events import (
     NullAction,
     SuccessObservation,
     event_from_dict,
+    register_event,
 )
 from eventfold.memory import ConversationMemory, NothingToSend, State, Turn, View
 from eventfold.memory.rendering import cut
@@ -281,3 +283,34 @@ def test_a_result_that_names_another_action_does_not_answer_the_one_before_it() 
     for cause in (0, -1):
         late = CmdOutputObservation("a.py", "ls", id=2, cause=cause)
         assert told(View.from_events([run, late])) == [["run"], ["run"]]
+
+
+def test_a_kind_whose_text_fails_once_leaves_nothing_behind() -> None:
+    failing = True
+
+    @register_event("test_flaky")
+    class FlakyAction(Action):
+        def llm_text(self) -> str | None:
+            if failing:
+                raise TimeoutError("a look-up failed")
+            return "flaky"
+
+    events: list[Event] = [
+        MessageAction("task", id=0, source=EventSource.USER),
+        MessageAction("I see", id=1, source=EventSource.AGENT),
+        FlakyAction(id=2, source=EventSource.AGENT),
+    ]
+    used, view = ConversationMemory(), View.from_events(events)
+    with pytest.raises(TimeoutError):
+        used.process_events(view)
+    failing = False
+    more = [
+        MessageAction("one", id=3, source=EventSource.USER),
+        MessageAction("answer", id=4, source=EventSource.AGENT),
+        MessageAction("two", id=5, source=EventSource.USER),
+        CondensationAction(forgotten_event_ids=[5], id=6),
+        MessageAction("three", id=7, source=EventSource.USER),
+    ]
+    for event in more:
+        view.append(event)
+        assert used.process_events(view) == ConversationMemory().process_events(view)

@@ -843,3 +843,41 @@ def test_view_condensers_work_one_after_the_other_in_a_live_loop() -> None:
         assert check_messages(context.messages()) == []
     assert len(context.condensed) <= 20
     assert not any(isinstance(event, CondensationRequestAction) for event in stream)
+
+
+def test_a_turn_that_comes_back_between_the_events_of_another_is_masked_at_its_place() -> None:
+    """Its place is in the midst of what was seen before, though its turn stands behind it."""
+    results = [
+        O("a", text="x" * 400),
+        E("zz", text="y" * 400, links="cause"),
+        O("b", text="z" * 400),
+    ]
+    view = View.from_events(log(S(), U(), batch("r", "a", "b"), results))
+    late = view.turns[-1]
+    assert late.kind == "other" or late.kind == "late"
+    condenser = ObservationMaskingCondenser(0)
+    condenser.condense(view.without([late]))
+    assert condenser.condense(view) == ObservationMaskingCondenser(0).condense(view)
+    assert condenser.condense(view.without([late])) == ObservationMaskingCondenser(0).condense(
+        view.without([late])
+    )
+
+
+@given(event_logs(), st.lists(st.sets(st.integers(0, 20), max_size=4), min_size=2, max_size=6))
+def test_one_condenser_may_be_given_any_views_in_any_order(
+    log: list[Event], without: list[set[int]]
+) -> None:
+    view = View.from_events(log)
+    views = [view.without([t for n, t in enumerate(view.turns) if n in gone]) for gone in without]
+    for name in ("observations", "superseded", "truncation", "clearing"):
+        used = SOME[name]()
+        for one in (view, *views, view):
+            assert used.condense(one) == SOME[name]().condense(one)
+
+
+SOME: dict[str, Callable[[], Condenser]] = {
+    "observations": lambda: ObservationMaskingCondenser(3),
+    "superseded": lambda: SupersededCondenser(0),
+    "truncation": lambda: TruncationCondenser(100),
+    "clearing": lambda: ToolClearingCondenser(50, 1, clear_inputs=True, keep_thinking=1),
+}
