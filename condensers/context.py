@@ -199,7 +199,8 @@ class AgentContext:
                     "answers, or append the observation to the stream"
                 )
             action = waiting[0]
-        if not 0 <= action.id < len(self.stream) or self.stream[action.id] != action:
+        known = self.stream[action.id] if 0 <= action.id < len(self.stream) else None
+        if known is not action and known != action:
             raise InvalidArgument(
                 f"the action (id {action.id}) is none of this stream: give one that record() "
                 "returned"

@@ -101,7 +101,7 @@ class EventStream:
     def __getitem__(self, event_id: int) -> Event:
         """The event with this id. Raises :class:`InvalidArgument` if there is none."""
         if 0 <= event_id < len(self):
-            return next(self.events(event_id, event_id))
+            return next(self.store.read(self.session_id, event_id, event_id + 1))
         raise InvalidArgument(
             f"no event {event_id} in session {self.session_id!r}: it has "
             + (f"the ids 0 to {len(self) - 1}" if len(self) else "no events")
