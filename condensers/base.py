@@ -61,6 +61,7 @@ class Condenser(ABC):
     """
 
     answers_requests = False  # True for those that can answer a CondensationRequestAction
+    may_block = True  # False for those that ask nobody: they need no thread of their own
 
     def __init__(self) -> None:
         self.metadata: dict[str, Any] = {}
@@ -74,6 +75,8 @@ class Condenser(ABC):
 
     async def acondense(self, view: View, budget: Budget | None = None) -> View | Condensation:
         """The same, without blocking the event loop while an LLM is asked."""
+        if not self.may_block:
+            return self.condense(view, budget)
         import asyncio  # 15 ms that a loop without it need not pay
 
         return await asyncio.to_thread(self.condense, view, budget)

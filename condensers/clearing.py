@@ -43,6 +43,8 @@ class ToolClearingCondenser(Condenser):
     Raises :class:`InvalidArgument` for negative numbers, and for ``keep_thinking`` below 1.
     """
 
+    may_block = False
+
     def __init__(
         self,
         trigger_tokens: int = 100_000,

@@ -34,6 +34,8 @@ class ObservationMaskingCondenser(Condenser):
     window.
     """
 
+    may_block = False
+
     def __init__(self, attention_window: int = 100, stride: int = 1) -> None:
         super().__init__()
         self.attention_window = attention_window
@@ -43,7 +45,7 @@ class ObservationMaskingCondenser(Condenser):
 
     def condense(self, view: View, budget: Budget | None = None) -> View | Condensation:
         border = self._window.outside(len(view))
-        results = self._stubs.results(view) if border else []
+        results = self._stubs.results(view)
         old = results[: bisect_left(results, border, key=place_of)]
         masked = self._stubs.put(view, old, [None] * len(old), _result_stub)
         self.metadata = _noted(self._stubs.count, border)
@@ -60,6 +62,8 @@ class BrowserOutputCondenser(Condenser):
     Raises :class:`InvalidArgument` for a negative window, or a stride that is not from 1 to the
     window.
     """
+
+    may_block = False
 
     def __init__(self, attention_window: int = 1, stride: int = 1) -> None:
         super().__init__()

@@ -15,6 +15,8 @@ __all__ = ["NoOpCondenser", "NoOpCondenserConfig"]
 class NoOpCondenser(Condenser):
     """Leaves every view as it is."""
 
+    may_block = False
+
     def condense(self, view: View, budget: Budget | None = None) -> View | Condensation:
         return view
 

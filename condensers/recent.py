@@ -33,6 +33,8 @@ class RecentEventsCondenser(Condenser):
     is not from 1 to the bound.
     """
 
+    may_block = False
+
     def __init__(self, keep_first: int | None = 1, max_events: int = 100, stride: int = 1) -> None:
         super().__init__()
         self._window = _checked(keep_first, max_events, stride)

@@ -20,6 +20,8 @@ class RecordedCondenser(Condenser):
     request: in a live loop one ends in :class:`~eventfold.condensers.CannotCondense`.
     """
 
+    may_block = False
+
     def condense(self, view: View, budget: Budget | None = None) -> View | Condensation:
         return view
 

@@ -168,6 +168,19 @@ class Stubs:
     ) -> View:
         """The view with what ``make`` makes of these results, each with what its stub is to be
         about; None leaves a result as it is. The same view if nothing is replaced."""
+        try:
+            return self._put(view, chosen, abouts, make)
+        except BaseException:  # what is half done is forgotten
+            self.__init__()  # type: ignore[misc]
+            raise
+
+    def _put(
+        self,
+        view: View,
+        chosen: list[Result],
+        abouts: list[_About],
+        make: Callable[[Event, _About], Event | None],
+    ) -> View:
         same = len(self._chosen)
         before = Stubs()
         if chosen[:same] != self._chosen or abouts[:same] != self._abouts:

@@ -60,6 +60,8 @@ class SupersededCondenser(Condenser):
     Raises :class:`InvalidArgument` for a negative ``keep_recent``.
     """
 
+    may_block = False
+
     def __init__(self, keep_recent: int = 1) -> None:
         if keep_recent < 0:
             raise InvalidArgument(

@@ -31,6 +31,8 @@ class TruncationCondenser(Condenser):
     Raises :class:`InvalidArgument` for a limit below 100.
     """
 
+    may_block = False
+
     def __init__(self, max_chars: int = 20_000) -> None:
         if max_chars < SMALLEST:
             raise InvalidArgument(

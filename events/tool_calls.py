@@ -85,9 +85,10 @@ class ModelResponse:
         response_id = found if isinstance(found, str) and found else None
         # Parallel calls, and a call and its result, come one after the other with equal responses.
         global _newest
-        if text != _newest.json:
-            _newest = cls(response_id, text)
-        return _newest
+        newest = _newest  # once: another thread may set it meanwhile
+        if text != newest.json:
+            newest = _newest = cls(response_id, text)
+        return newest
 
     def to_dict(self) -> dict[str, Any]:
         """The whole response as it was recorded."""

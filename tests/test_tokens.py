@@ -712,3 +712,18 @@ def test_a_budget_keeps_its_tools_and_can_be_a_key() -> None:
     tools.clear()
     assert budget.overhead > 20
     assert {budget: 1}[Budget(1_000, tools=[tool("run", "Runs a command.")])] == 1
+
+
+def test_what_was_counted_is_at_hand_and_nothing_else() -> None:
+    budget = Budget(10_000, tools=[tool("x", "what it does " * 5)])
+    one, two = Message.user_message("1"), Message.user_message("2")
+    budget.counter.count([one])
+    ESTIMATE.count([one, two])
+    assert budget.counted([one, two]) is None
+    assert budget.counted([one]) == budget.count([one]) + budget.overhead
+    assert budget.overhead > 0
+
+
+def test_the_order_of_messages_is_in_their_hash() -> None:
+    one, two = Message.user_message("1"), Message.user_message("2")
+    assert Message.sha256([one, two]) != Message.sha256([two, one])

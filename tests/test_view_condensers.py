@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -43,9 +45,11 @@ from eventfold.events import (
     InvalidArgument,
     MCPAction,
     MCPObservation,
+    Observation,
     SystemMessageAction,
     TaskTrackingAction,
     UserRejectObservation,
+    register_event,
 )
 from eventfold.memory import (
     ConversationMemory,
@@ -881,3 +885,42 @@ SOME: dict[str, Callable[[], Condenser]] = {
     "truncation": lambda: TruncationCondenser(100),
     "clearing": lambda: ToolClearingCondenser(50, 1, clear_inputs=True, keep_thinking=1),
 }
+
+
+def test_a_stub_that_fails_leaves_nothing_half_done() -> None:
+    failing = True
+
+    @register_event("test_failing_result")
+    class FailingObservation(Observation):
+        def llm_text(self) -> str | None:
+            if failing:
+                raise TimeoutError("a look-up failed")
+            return self.content
+
+    first = [A("r1", "a"), O("a", text="x" * 400)]
+    whole = View.from_events(log(U(), first, A("r2", "b"), O("b", text="y" * 400)))
+    other = View.from_events(
+        log(U(), A("r1", "a"), O("a", observation=FailingObservation("z" * 400)))
+    )
+    used = ObservationMaskingCondenser(0)
+    expected = used.condense(whole)
+    with pytest.raises(TimeoutError):
+        used.condense(other)
+    assert used.condense(whole) == expected
+    assert used.metadata == {"masked": 2, "border": 5}
+
+
+def test_a_view_condenser_needs_no_thread_that_could_outlive_its_caller() -> None:
+    threads: set[int] = set()
+
+    @register_event("test_seen_in")
+    class SeenObservation(Observation):
+        def llm_text(self) -> str | None:
+            threads.add(threading.get_ident())
+            return self.content
+
+    view = View.from_events(log(U(), A("r1", "a"), O("a", observation=SeenObservation("z" * 400))))
+    for make in (ObservationMaskingCondenser, TruncationCondenser, ToolClearingCondenser):
+        asyncio.run(make().acondense(view))
+    asyncio.run(ObservationMaskingCondenser(0).acondense(view))
+    assert threads == {threading.get_ident()}
