@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import replace
+from itertools import takewhile
 from typing import Any, TypeAlias
 
 from ..events.actions import MessageAction
@@ -11,7 +12,6 @@ from ..events.condensation import CondensationAction, CondensationRequestAction
 from ..events.event import Action, Event, EventSource, InvalidArgument, Observation
 from ..events.observations import ErrorObservation
 from ..events.stream import EventStream
-from ..events.tool_calls import ModelResponse
 from ..memory.conversation_memory import ConversationMemory
 from ..memory.message import ChatDict, Message
 from ..memory.rendering import check_limit
@@ -21,7 +21,7 @@ from ..memory.turns import is_response
 from ..memory.view import View
 from .base import CannotCondense, Condensation, Condenser, cannot_condense
 from .errors import is_context_overflow
-from .recording import actions_in, as_response, observation_of
+from .recording import Answer, actions_in, observation_of
 
 __all__ = ["AgentContext"]
 
@@ -80,9 +80,8 @@ class AgentContext:
         self._limit = max_message_chars
         if max_message_chars is None and self.budget is not None:
             self._limit = self.budget.longest_result
-        if self.budget is not None:
-            for event in stream:
-                self._calibrate(event)
+        self._calibrated = 0  # how many events of the stream the budget has learnt from
+        self._calibrate()
 
     def messages(self) -> list[ChatDict]:
         """The messages to send now, as OpenAI/litellm chat dicts.
@@ -132,12 +131,7 @@ class AgentContext:
         """
         if not is_context_overflow(error):
             return False
-        overflows = 0
-        for event in self.stream.events(reverse=True):
-            if is_response(event):
-                break
-            overflows += isinstance(event, CondensationRequestAction)
-        if overflows >= _MOST_OVERFLOWS:
+        if self._requests_since(is_response) >= _MOST_OVERFLOWS:
             return False
         self.stream.append(CondensationRequestAction(), EventSource.AGENT)
         return True
@@ -158,12 +152,12 @@ class AgentContext:
         prove that it derives the same prompt. Raises :class:`InvalidArgument` for anything else
         than a response.
         """
-        kept = as_response(response, len(self.stream))
-        found = actions_in(kept, self._tools)
-        first = found[0].action.replace(llm_metrics=self._metrics(kept))
+        answer = Answer.of(response, len(self.stream))
+        found = actions_in(answer, self._tools)
+        first = found[0].action.replace(llm_metrics=self._metrics(answer.data))
         actions = [first, *(one.action for one in found[1:])]
         stored = self.stream.extend(actions, EventSource.AGENT)
-        self._calibrate(stored[0])
+        self._calibrate()
         to_do = []
         for action, one in zip(stored, found, strict=True):
             assert isinstance(action, Action)
@@ -182,14 +176,13 @@ class AgentContext:
         is not one of this stream, or for another kind of result.
         """
         if action is None and isinstance(result, Observation):
-            if result.cause is not None and result.cause >= 0:
-                if result.cause >= len(self.stream):
-                    raise InvalidArgument(
-                        f"the observation names the event {result.cause} as its cause, and the "
-                        f"stream has {len(self.stream)} events"
-                    )
-                return self.stream.append(result, EventSource.ENVIRONMENT)
-            if result.tool_call_metadata is not None:
+            cause = -1 if result.cause is None else result.cause
+            if cause >= len(self.stream):
+                raise InvalidArgument(
+                    f"the observation names the event {cause} as its cause, and the stream has "
+                    f"{len(self.stream)} events"
+                )
+            if cause >= 0 or result.tool_call_metadata is not None:
                 return self.stream.append(result, EventSource.ENVIRONMENT)
         if action is None:
             waiting = self.state.waiting
@@ -211,8 +204,7 @@ class AgentContext:
             EventSource.ENVIRONMENT,
         )
 
-    def _metrics(self, response: ModelResponse) -> dict[str, Any]:
-        data = response.to_dict()
+    def _metrics(self, data: dict[str, Any]) -> dict[str, Any]:
         metrics = {key: data[key] for key in ("model", "usage") if data.get(key)}
         if self._prompt is not None:
             prompt: dict[str, Any] = {
@@ -228,14 +220,22 @@ class AgentContext:
             metrics["prompt"] = prompt if tokens is None else {**prompt, "tokens": tokens}
         return metrics
 
-    def _calibrate(self, event: Event) -> None:
-        """Brings the counter nearer to the provider's, by what a response says of its prompt."""
-        match event.llm_metrics:
-            case {"usage": {"prompt_tokens": int(reported)}, "prompt": {"tokens": int(counted)}}:
-                if self.budget is not None:
-                    counter = self.budget.counter.calibrated(reported, counted)
-                    if counter != self.budget.counter:
-                        self.budget = replace(self.budget, counter=counter)
+    def _calibrate(self) -> None:
+        """Brings the counter nearer to the provider's, by what the responses say of their
+        prompts."""
+        if self.budget is None or len(self.stream) == self._calibrated:
+            return
+        counter = self.budget.counter
+        for event in self.stream.events(self._calibrated):
+            self._calibrated += 1
+            match event.llm_metrics:
+                case {
+                    "usage": {"prompt_tokens": int(reported)},
+                    "prompt": {"tokens": int(counted)},
+                }:
+                    counter = counter.calibrated(reported, counted)
+        if counter != self.budget.counter:
+            self.budget = replace(self.budget, counter=counter)
 
     # ------------------------------------------------------------------ one step
 
@@ -243,6 +243,7 @@ class AgentContext:
         """One step without the condensing itself: yields a view, and is sent what became of it."""
         self.condensations = []
         self._prompt = None
+        self._calibrate()  # by what other contexts of the stream have recorded, too
         while True:
             view = self.state.view
             outcome = yield view
@@ -286,7 +287,9 @@ class AgentContext:
         if self.budget is None or self._limit is None:
             raise refusal
         limit, tokens = self._limit, self.budget.count(self._said(view, self._limit))
-        in_vain = self._requests_in_vain()
+        in_vain = self._requests_since(
+            lambda event: isinstance(event, CondensationAction) or is_response(event)
+        )
         while limit > SHORTEST_RESULT:
             limit = max(SHORTEST_RESULT, limit // 2)
             messages = self._said(view, limit)
@@ -308,14 +311,10 @@ class AgentContext:
                 return False
         return False
 
-    def _requests_in_vain(self) -> int:
-        """How many condensations were requested since the newest one, or the newest response."""
-        count = 0
-        for event in self.stream.events(reverse=True):
-            if isinstance(event, CondensationAction) or is_response(event):
-                break
-            count += isinstance(event, CondensationRequestAction)
-        return count
+    def _requests_since(self, ends: Callable[[Event], bool]) -> int:
+        """How many condensations were requested since the newest event that ends the search."""
+        newer = takewhile(lambda event: not ends(event), self.stream.events(reverse=True))
+        return sum(isinstance(event, CondensationRequestAction) for event in newer)
 
     def _to_send(self, view: View, messages: list[Message], limit: int | None) -> list[Message]:
         self.condensed = view

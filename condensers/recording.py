@@ -12,73 +12,65 @@ from ..events.event import Action, Event, InvalidArgument, Observation
 from ..events.formats.tool_results import arguments_in, tool_result
 from ..events.observations import ErrorObservation
 from ..events.tool_calls import ModelResponse, ToolCall, ToolCallMetadata
-from ..memory.message import Reply
+from ..memory.message import Message, Reply
 
-__all__ = ["Recorded", "actions_in", "as_response", "observation_of"]
+__all__ = ["Answer", "Recorded", "actions_in", "observation_of"]
 
 _CUT_OFF = ("length", "max_tokens")
 
 
-def as_response(response: Any, number: int) -> ModelResponse:
-    """An LLM's answer as it is kept: a :class:`Reply`, the response object of litellm or OpenAI, or
-    such a response as a dict. ``number`` makes the id of a reply that has none.
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """An LLM's answer: as it is kept, and read."""
 
-    Raises :class:`InvalidArgument` for anything else.
-    """
-    if isinstance(response, Reply):
-        response = response.raw if response.raw is not None else _as_dict(response, number)
-    try:
-        kept = ModelResponse.of(response)
-    except ValueError as error:
-        raise InvalidArgument(f"{_WANTED}; found {type(response).__name__}: {error}") from error
-    message = _first_choice(kept).get("message")
-    if not isinstance(message, dict):
-        raise InvalidArgument(f"{_WANTED}; found an object with {_keys(kept.to_dict())}")
-    if (asked := [key for key in _CALLS if message.get(key)]) and not kept.message().tool_calls:
-        raise InvalidArgument(
-            f"a response's calls are function calls under tool_calls; found {', '.join(asked)} of "
-            f"another form: {json.dumps(message[asked[0]])[:200]}"
-        )
-    return kept
+    response: ModelResponse
+    data: dict[str, Any]
+
+    @classmethod
+    def of(cls, response: Any, number: int) -> Answer:
+        """From a :class:`Reply`, the response object of litellm or OpenAI, or such a response as a
+        dict. ``number`` makes the id of a reply that has none.
+
+        Raises :class:`InvalidArgument` for anything else.
+        """
+        if isinstance(response, Reply):
+            response = response.raw if response.raw is not None else _as_dict(response, number)
+        try:
+            kept = ModelResponse.of(response)
+        except ValueError as error:
+            raise InvalidArgument(f"{_WANTED}; found {type(response).__name__}: {error}") from error
+        answer = cls(kept, kept.to_dict())
+        message = answer.choice.get("message")
+        if not isinstance(message, dict):
+            keys = f"the keys {', '.join(map(str, answer.data))}" if answer.data else "no keys"
+            raise InvalidArgument(f"{_WANTED}; found an object with {keys}")
+        asked = [key for key in ("tool_calls", "function_call") if message.get(key)]
+        if asked and not kept.message().tool_calls:
+            raise InvalidArgument(
+                "a response's calls are function calls under tool_calls; found "
+                f"{', '.join(asked)} of another form: {json.dumps(message[asked[0]])[:200]}"
+            )
+        return answer
+
+    @property
+    def choice(self) -> dict[str, Any]:
+        """The first choice; empty if there is none."""
+        choices = self.data.get("choices")
+        first = choices[0] if isinstance(choices, list) and choices else None
+        return first if isinstance(first, dict) else {}
 
 
 _WANTED = (
     "record() takes a Reply, or a chat completion of litellm or OpenAI (the whole response with "
     "its choices, as object or dict, not its message)"
 )
-_CALLS = ("tool_calls", "function_call")
-
-
-def _keys(data: dict[str, Any]) -> str:
-    return f"the keys {', '.join(map(str, data))}" if data else "no keys"
 
 
 def _as_dict(reply: Reply, number: int) -> dict[str, Any]:
     """A reply in the shape of a chat completion."""
-    calls = [
-        {
-            "id": call.id,
-            "type": "function",
-            "function": {"name": call.name, "arguments": call.arguments},
-            **(
-                {"provider_specific_fields": dict(call.provider_fields)}
-                if call.provider_fields
-                else {}
-            ),
-        }
-        for call in reply.tool_calls
-    ]
-    message = {"role": "assistant", "content": reply.text or None, **reply.thinking}
-    result: dict[str, Any] = {
-        "id": f"reply-{number}",
-        "choices": [
-            {
-                "index": 0,
-                "finish_reason": reply.finish_reason,
-                "message": {**message, "tool_calls": calls} if calls else message,
-            }
-        ],
-    }
+    said = Message("assistant", reply.text, reply.tool_calls, thinking=reply.thinking)
+    choice = {"index": 0, "finish_reason": reply.finish_reason, "message": said.to_dict()}
+    result: dict[str, Any] = {"id": f"reply-{number}", "choices": [choice]}
     if reply.usage is not None:
         result["usage"] = {
             "prompt_tokens": reply.usage.input_tokens,
@@ -91,30 +83,28 @@ def _as_dict(reply: Reply, number: int) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """An action that a response asks for. ``problem`` says why it cannot be carried out."""
+    """An action that an answer asks for. ``problem`` says why it cannot be carried out."""
 
     action: Action
     problem: str | None = None
 
 
-def actions_in(response: ModelResponse, tools: Collection[str]) -> list[Recorded]:
-    """What a response asks for: one action for each tool call, or what it says.
+def actions_in(answer: Answer, tools: Collection[str]) -> list[Recorded]:
+    """What an answer asks for: one action for each tool call, or what it says.
 
     ``tools`` are the names of those that there are; none: it is not known. A call of another one,
-    or with arguments that are no JSON object, has a problem. A response that says nothing is an
+    or with arguments that are no JSON object, has a problem. An answer that says nothing is an
     empty message.
     """
-    said = response.message()
-    choice = _first_choice(response)
+    said = answer.response.message()
     if not said.tool_calls:
-        message = choice.get("message")
-        refusal = message.get("refusal") if isinstance(message, dict) else None
+        refusal = answer.choice["message"].get("refusal")
         text = said.text or (refusal if isinstance(refusal, str) else "")
         return [Recorded(MessageAction(text, wait_for_response=True))]
-    cut_off = choice.get("finish_reason") in _CUT_OFF
+    cut_off = answer.choice.get("finish_reason") in _CUT_OFF
     found = []
     for place, call in enumerate(said.tool_calls):
-        metadata = ToolCallMetadata(call.name, call.id, len(said.tool_calls), response)
+        metadata = ToolCallMetadata(call.name, call.id, len(said.tool_calls), answer.response)
         thought = said.text if place == 0 else ""
         arguments = arguments_in(call.arguments if call.arguments.strip() else "{}")
         problem = _problem(call, arguments, tools, cut_off=cut_off)
@@ -124,12 +114,6 @@ def actions_in(response: ModelResponse, tools: Collection[str]) -> list[Recorded
             action = MCPAction(name=call.name, arguments=arguments or {}, thought=thought)
         found.append(Recorded(action.replace(tool_call_metadata=metadata), problem))
     return found
-
-
-def _first_choice(response: ModelResponse) -> dict[str, Any]:
-    choices = response.to_dict().get("choices")
-    first = choices[0] if isinstance(choices, list) and choices else None
-    return first if isinstance(first, dict) else {}
 
 
 def _problem(

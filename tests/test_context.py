@@ -372,6 +372,19 @@ def test_a_budget_is_calibrated_by_the_log_also_after_a_restart() -> None:
     assert again.messages()[:1] == context.messages()[:1]
 
 
+def test_a_context_learns_from_what_another_one_has_recorded() -> None:
+    budget = Budget(100_000, counter=TokenCounter(exact=False))
+    one = started(budget=budget)
+    one.messages()
+    two = AgentContext(one.stream, NoOpCondenser(), budget=budget)
+    counted = budget.count(two.prepare())
+    two.record(Reply("", (call(1),), usage=Usage(input_tokens=counted + 5_000)))
+    one.messages()
+    assert one.budget is not None
+    assert two.budget is not None
+    assert one.budget.counter.calibration == two.budget.counter.calibration > 1
+
+
 def test_far_from_its_limit_an_exact_counter_is_not_calibrated() -> None:
     context = started(budget=Budget(100_000))
     context.messages()
