@@ -84,6 +84,11 @@ class ArtifactLedger:
 
     # ------------------------------------------------------------------ text
 
+    def needed(self) -> int:
+        """The characters that the names of the changed files need, among other sections."""
+        changed = self.sections()[0]
+        return changed.taken(changed.entries) * 4 // 3 if changed.entries else 0
+
     def render(self, max_chars: int | None = None) -> str:
         """The ledger in sections of one-line entries, within ``max_chars`` characters; empty if it
         holds nothing. Only the line that tells what had no room may exceed a limit."""

@@ -168,39 +168,33 @@ class Stubs:
     ) -> View:
         """The view with what ``make`` makes of these results, each with what its stub is to be
         about; None leaves a result as it is. The same view if nothing is replaced."""
-        try:
-            return self._put(view, chosen, abouts, make)
-        except BaseException:  # what is half done is forgotten
-            self.__init__()  # type: ignore[misc]
-            raise
-
-    def _put(
-        self,
-        view: View,
-        chosen: list[Result],
-        abouts: list[_About],
-        make: Callable[[Event, _About], Event | None],
-    ) -> View:
         same = len(self._chosen)
-        before = Stubs()
-        if chosen[:same] != self._chosen or abouts[:same] != self._abouts:
-            same = self.count = 0
-            before._made, self._made = self._made, {}
-            before._stubs, self._stubs = self._stubs, {}
-            before._replaced, self._replaced = self._replaced, {}
-        changed: dict[Turn, None] = {}
+        goes_on = chosen[:same] == self._chosen and abouts[:same] == self._abouts
+        if not goes_on:
+            same = 0
+        # First what may fail: then nothing has changed.
+        made: dict[tuple[int, Hashable], tuple[Event, Event | None]] = {}
         for result, about in zip(chosen[same:], abouts[same:], strict=True):
             key = (id(result.event), about)
-            made = before._made.get(key) or (result.event, make(result.event, about))
-            self._made[key] = made
-            if made[1] is not None:
-                self._stubs.setdefault(result.turn, {})[id(result.event)] = made[1]
+            made[key] = self._made.get(key) or (result.event, make(result.event, about))
+        stubs_before: dict[Turn, dict[int, Event]] = {}
+        replaced_before: dict[Turn, Turn] = {}
+        if not goes_on:
+            self.count, self._made = 0, {}
+            stubs_before, self._stubs = self._stubs, {}
+            replaced_before, self._replaced = self._replaced, {}
+        self._made |= made
+        changed: dict[Turn, None] = {}
+        for result, about in zip(chosen[same:], abouts[same:], strict=True):
+            stub = made[id(result.event), about][1]
+            if stub is not None:
+                self._stubs.setdefault(result.turn, {})[id(result.event)] = stub
                 self.count += 1
                 changed[result.turn] = None
         for turn in changed:
             stubs = self._stubs[turn]
-            as_before = before._stubs.get(turn) == stubs
-            self._replaced[turn] = before._replaced[turn] if as_before else _replaced(turn, stubs)
+            as_before = stubs_before.get(turn) == stubs
+            self._replaced[turn] = replaced_before[turn] if as_before else _replaced(turn, stubs)
         self._chosen, self._abouts = list(chosen), list(abouts)
         return view.replacing(self._replaced)
 

@@ -177,13 +177,14 @@ class LLMSummary:
     ) -> str:
         if not self.ledger_chars:
             return words
-        ledger = ArtifactLedger.parse(_ledger_text(previous or ""))
-        ledger = ledger.merge(ArtifactLedger.from_turns(forgotten))
-        changed = ledger.sections()[0]
-        needed = changed.taken(changed.entries) * 4 // 3 + 100 if changed.entries else 0
-        # More than before: what had no room would be lost for ever.
-        room += len(_ledger_text(previous or "", or_all=False))
-        told = ledger.render(min(self.ledger_chars, max(room, needed)))
+        _, line, before = f"\n{previous or ''}".rpartition(f"\n{LEDGER_LINE}\n")
+        if line:  # more than before: what had no room would be lost for ever
+            room += len(before)
+        ledger = ArtifactLedger.parse(before).merge(ArtifactLedger.from_turns(forgotten))
+        needed = ledger.needed()
+        if needed:  # and a line of what had no room
+            room = max(room, needed + 100)
+        told = ledger.render(min(self.ledger_chars, room))
         own = "\n".join(line for line in words.split("\n") if line.strip() != LEDGER_LINE)
         return f"{own}\n\n{LEDGER_LINE}\n\n{told}" if told else own
 
@@ -222,13 +223,6 @@ class _TooLong(Exception):
 LEDGER_LINE = "From the events themselves, not by a model:"
 _INPUT = 60_000  # tokens
 _LEAST_INPUT = 500  # tokens
-
-
-def _ledger_text(summary: str, *, or_all: bool = True) -> str:
-    """Where in a summary the ledger stands; all of it, or nothing, where no words stand above
-    it."""
-    _, line, told = f"\n{summary}".rpartition(f"\n{LEDGER_LINE}\n")
-    return told if line or or_all else ""
 
 
 class SummaryPrompt:

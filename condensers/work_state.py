@@ -106,8 +106,7 @@ class StateOfWork:
 
     def needed(self) -> int:
         """The characters of a digest that names every changed file."""
-        changed = self.ledger.sections()[0]
-        return LEAST_CHARS + (changed.taken(changed.entries) * 4 // 3 if changed.entries else 0)
+        return LEAST_CHARS + self.ledger.needed()
 
     def _sections(self) -> list[Section]:
         user = [

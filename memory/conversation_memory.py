@@ -34,7 +34,7 @@ class ConversationMemory:
             raise UnknownProfile(f"unknown profile {profile!r}; there are: {', '.join(PROFILES)}")
         self.profile = profile
         self.prompt_caching = prompt_caching
-        self._speak = speech(profile, None, vision=False)
+        self._speak = speech(profile, None, False)
         self._conversation = Conversation(profile, as_parts=prompt_caching)
         self._joined: list[Turn] = []  # those whose words are in the conversation
         self._marks: list[Mark] = []  # how far the conversation had come before each of them

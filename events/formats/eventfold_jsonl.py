@@ -12,7 +12,7 @@ from .base import Format, Problem, Row, Run, describe
 from .json_rows import paused_gc
 from .numbering import Draft, number
 
-__all__ = ["FORMAT", "NAME", "lines_of"]
+__all__ = ["FORMAT", "NAME", "head_line", "is_head_line", "lines_of"]
 
 NAME = "eventfold"
 _VERSION = 1
@@ -20,7 +20,7 @@ _VERSION = 1
 
 def lines_of(run: Run) -> Iterator[dict[str, Any]]:
     """The lines of a run's file. Events that are not numbered from 0 are numbered anew."""
-    yield {"eventfold": _VERSION, "name": run.name}
+    yield head_line(run.name)
     events = run.events
     if any(event.id != n for n, event in enumerate(events)):
         events = _numbered(events)
@@ -36,7 +36,13 @@ def _numbered(events: Iterable[Event]) -> list[Event]:
     return number(drafts)[0]
 
 
-def _recognises(value: Any) -> bool:
+def head_line(name: str) -> dict[str, Any]:
+    """What a file of a run begins with."""
+    return {"eventfold": _VERSION, "name": name}
+
+
+def is_head_line(value: Any) -> bool:
+    """Whether a line is one that a file begins with."""
     return isinstance(value, dict) and type(value.get("eventfold")) is int
 
 
@@ -47,7 +53,7 @@ def _read(path: Path, rows: Iterable[Row | Problem]) -> Iterator[Run | Problem]:
     """
     run: Run | None = None
     for row in rows:
-        if isinstance(row, Row) and _recognises(row.value):
+        if isinstance(row, Row) and is_head_line(row.value):
             if run is not None:
                 yield _finished(run)
             run = _opened(path, row)
@@ -93,4 +99,4 @@ def _finished(run: Run) -> Run:
     return run
 
 
-FORMAT = Format(name=NAME, title="eventfold JSONL", recognises=_recognises, read=_read)
+FORMAT = Format(name=NAME, title="eventfold JSONL", recognises=is_head_line, read=_read)

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Iterator, Sequence
 
 from ..event import Event
-from .base import IdTaken
+from .base import between, check_next
 
 __all__ = ["InMemoryEventStore"]
 
@@ -21,20 +21,13 @@ class InMemoryEventStore:
     def append(self, session_id: str, events: Sequence[Event]) -> None:
         with self._lock:
             stored = self._sessions.setdefault(session_id, [])
-            if events and events[0].id != len(stored):
-                raise IdTaken(
-                    f"session {session_id!r}: the next id is {len(stored)}, found {events[0].id}"
-                )
+            check_next(session_id, len(stored), events)
             stored.extend(events)
 
     def read(
         self, session_id: str, start: int = 0, stop: int | None = None, *, reverse: bool = False
     ) -> Iterator[Event]:
-        stored = self._sessions.get(session_id, [])
-        stop = len(stored) if stop is None else min(stop, len(stored))
-        ids = range(max(start, 0), stop)
-        # Append-only: the places up to `stop` never change while this is read.
-        return (stored[index] for index in (reversed(ids) if reverse else ids))
+        return between(self._sessions.get(session_id, []), start, stop, reverse=reverse)
 
     def count(self, session_id: str) -> int:
         return len(self._sessions.get(session_id, ()))

@@ -13,8 +13,9 @@ from typing import BinaryIO
 from urllib.parse import quote
 
 from ..event import Event, EventfoldError, InvalidEvent
+from ..formats.eventfold_jsonl import head_line, is_head_line
 from ..serialization import event_from_dict, event_to_dict
-from .base import IdTaken
+from .base import between, check_next
 
 __all__ = ["BrokenFile", "JsonlEventStore"]
 
@@ -56,13 +57,9 @@ class JsonlEventStore:
             session = self._session(session_id)
             with _locked(session.path) as file:
                 session.catch_up(file)
-                if events and events[0].id != len(session.events):
-                    raise IdTaken(
-                        f"session {session_id!r}: the next id is {len(session.events)}, found "
-                        f"{events[0].id}"
-                    )
+                check_next(session_id, len(session.events), events)
                 if not session.size:
-                    lines = _line({"eventfold": 1, "name": session_id}) + lines
+                    lines = _line(head_line(session_id)) + lines
                 try:
                     file.write(lines)
                     file.flush()
@@ -77,9 +74,7 @@ class JsonlEventStore:
     def read(
         self, session_id: str, start: int = 0, stop: int | None = None, *, reverse: bool = False
     ) -> Iterator[Event]:
-        events = self._current(session_id)
-        ids = range(max(start, 0), len(events) if stop is None else min(stop, len(events)))
-        return (events[index] for index in (reversed(ids) if reverse else ids))
+        return between(self._current(session_id), start, stop, reverse=reverse)
 
     def count(self, session_id: str) -> int:
         return len(self._current(session_id))
@@ -134,7 +129,7 @@ class _Session:
         """The event of a line; none for the head line, which begins the file."""
         try:
             value = json.loads(line)
-            if place == 0 and isinstance(value, dict) and "eventfold" in value:
+            if place == 0 and is_head_line(value):
                 return []
             event = event_from_dict(value)
         except (ValueError, InvalidEvent) as error:
