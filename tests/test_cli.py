@@ -22,18 +22,6 @@ COMMAND = [sys.executable, "-m", "eventfold.benchmarks.cli"]
 
 
 @pytest.fixture
-def one(tmp_path: Path) -> Path:
-    return written(tmp_path / "runs" / "one.json", events())
-
-
-@pytest.fixture
-def folder(one: Path) -> Path:
-    """Two runs: ``one`` and ``two``."""
-    written(one.parent / "two.json", events(text="x" * 400))
-    return one.parent
-
-
-@pytest.fixture
 def odd(tmp_path: Path) -> Path:
     """A run with seven lines that are no events, and no ids."""
     log = [

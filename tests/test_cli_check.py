@@ -9,12 +9,6 @@ import pytest
 
 from tests.command_line import events, ok, refused, run, written
 
-
-@pytest.fixture
-def one(tmp_path: Path) -> Path:
-    return written(tmp_path / "runs" / "one.json", events())
-
-
 GOOD = [{"role": "user", "content": "Fix the bug."}]
 CALLED = {
     "role": "assistant",

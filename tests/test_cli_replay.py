@@ -9,29 +9,7 @@ import pytest
 
 from eventfold.benchmarks import replays
 from eventfold.memory import TokenCounter, Violation
-from tests.command_line import cells, events, ok, refused, rows, run, small_condenser, user, written
-
-
-@pytest.fixture
-def one(tmp_path: Path) -> Path:
-    return written(tmp_path / "runs" / "one.json", events())
-
-
-@pytest.fixture
-def folder(one: Path) -> Path:
-    """Two runs: ``one`` and ``two``."""
-    written(one.parent / "two.json", events(text="x" * 400))
-    return one.parent
-
-
-@pytest.fixture
-def small(tmp_path: Path) -> Path:
-    return small_condenser(tmp_path)
-
-
-@pytest.fixture
-def long(tmp_path: Path) -> Path:
-    return written(tmp_path / "long.json", events(text="All is well. " * 200))
+from tests.command_line import cells, events, ok, refused, rows, run, user, written
 
 
 def test_each_step_is_a_row_of_json(one: Path) -> None:

@@ -8,29 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.command_line import events, ok, refused, rows, small_condenser, user, written
-
-
-@pytest.fixture
-def one(tmp_path: Path) -> Path:
-    return written(tmp_path / "runs" / "one.json", events())
-
-
-@pytest.fixture
-def folder(one: Path) -> Path:
-    """Two runs: ``one`` and ``two``."""
-    written(one.parent / "two.json", events(text="x" * 400))
-    return one.parent
-
-
-@pytest.fixture
-def small(tmp_path: Path) -> Path:
-    return small_condenser(tmp_path)
-
-
-@pytest.fixture
-def long(tmp_path: Path) -> Path:
-    return written(tmp_path / "long.json", events(text="All is well. " * 200))
+from tests.command_line import events, ok, refused, rows, user, written
 
 
 def test_messages_of_a_step(one: Path) -> None:

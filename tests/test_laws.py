@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -50,47 +50,19 @@ from eventfold.memory import (
     ConversationMemory,
     Message,
     NothingToSend,
-    Reply,
     State,
     TokenCounter,
     View,
     check_messages,
 )
-from eventfold.memory.message import ChatDict
 from eventfold.memory.rules import PROFILES
 from eventfold.memory.turns import TurnKind, protected
 from tests.logs import event_logs
+from tests.models import MadeUpModel
 
 
-class ShortModel:
-    """A summarizer that says a fixed short text, and remembers what it was given."""
-
-    def __init__(self, text: str = "what happened, in short") -> None:
-        self.text = text
-        self.requests: list[str] = []
-
-    def completion(
-        self,
-        messages: Sequence[ChatDict],
-        *,
-        tools: Sequence[ChatDict] | None = None,
-        max_output_tokens: int | None = None,
-    ) -> Reply:
-        self.requests.append("\n".join(str(message["content"]) for message in messages))
-        return Reply(text=self.text, finish_reason="stop")
-
-    async def acompletion(
-        self,
-        messages: Sequence[ChatDict],
-        *,
-        tools: Sequence[ChatDict] | None = None,
-        max_output_tokens: int | None = None,
-    ) -> Reply:
-        return self.completion(messages)
-
-
-def _failing() -> ShortModel:
-    return ShortModel("")
+def _failing() -> MadeUpModel:
+    return MadeUpModel("")
 
 
 CONDENSERS: dict[str, Callable[[], Condenser]] = {
@@ -130,14 +102,14 @@ CONDENSERS: dict[str, Callable[[], Condenser]] = {
         RecentEventsCondenser(None, 20, 5),
         ConversationWindowCondenser(),
     ),
-    "llm 4": lambda: LLMSummarizingCondenser(ShortModel(), 4),
-    "llm 9, keep 0": lambda: LLMSummarizingCondenser(ShortModel(), 9, 0),
+    "llm 4": lambda: LLMSummarizingCondenser(MadeUpModel("what happened, in short"), 4),
+    "llm 9, keep 0": lambda: LLMSummarizingCondenser(MadeUpModel("what happened, in short"), 9, 0),
     "llm 12, keep 3": lambda: LLMSummarizingCondenser(ExtractiveModel(), 12, 3),
     "llm that fails": lambda: LLMSummarizingCondenser(_failing(), 6),
     "openhands-v0": lambda: condenser_from_config("openhands-v0"),
     "small pipeline": lambda: CondenserPipeline(
         BrowserOutputCondenser(1),
-        LLMSummarizingCondenser(ShortModel(), 8, minimum_progress=0),
+        LLMSummarizingCondenser(MadeUpModel("what happened, in short"), 8, minimum_progress=0),
         ConversationWindowCondenser(),
     ),
 }
@@ -342,7 +314,7 @@ def test_what_we_forget_and_keep_is_everything(
 def test_a_summary_is_made_from_exactly_the_forgotten_events_and_the_old_summary(
     log: list[Event], size: int
 ) -> None:
-    model = ShortModel("the old summary")
+    model = MadeUpModel("the old summary")
     view = View.from_events(log)
     condenser = LLMSummarizingCondenser(model, size)
     for n in range(4):

@@ -60,6 +60,7 @@ from eventfold.memory import (
 from eventfold.memory.rules import PROFILES
 from eventfold.memory.speech import PENDING
 from eventfold.memory.turns import Turn
+from tests.models import MadeUpModel
 from tests.notation import A, C, E, Item, M, O, R, S, U, batch, log, named
 from tests.samples import PNG
 
@@ -132,33 +133,21 @@ def forgotten(outcome: View | Condensation) -> list[int]:
     return list(outcome.action.forgotten)
 
 
-class Model:
-    """A summarizer that gives its answers in turn (the last one for ever) and keeps what it was
-    asked. It takes what a chat model has to take, and nothing more."""
+class Model(MadeUpModel):
+    """A summarizer that gives its answers in turn, the last one for ever."""
 
     def __init__(self, *answers: str | Reply | Exception, window: int | None = None) -> None:
+        super().__init__(self._next)
         self.answers = list(answers) or ["in short"]
         self.window = window  # characters
-        self.requests: list[str] = []
-        self.settings: list[tuple[Any, Any]] = []
 
-    def completion(
-        self, messages: Any, *, tools: Any = None, max_output_tokens: int | None = None
-    ) -> Reply:
-        request = "\n".join(str(message["content"]) for message in messages)
-        self.requests.append(request)
-        self.settings.append((tools, max_output_tokens))
+    def _next(self, request: str) -> Reply:
         if self.window is not None and len(request) > self.window:
             raise ValueError("prompt is too long")
         answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
         if isinstance(answer, Exception):
             raise answer
         return Reply(text=answer, finish_reason="stop") if isinstance(answer, str) else answer
-
-    async def acompletion(
-        self, messages: Any, *, tools: Any = None, max_output_tokens: int | None = None
-    ) -> Reply:
-        return self.completion(messages, tools=tools, max_output_tokens=max_output_tokens)
 
 
 def always(view: View, budget: Budget | None, /) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -29,38 +29,9 @@ from eventfold.events import (
     InvalidArgument,
 )
 from eventfold.memory import Reply, View
-from eventfold.memory.message import ChatDict
 from tests.logs import event_logs
+from tests.models import MadeUpModel
 from tests.notation import A, Item, O, S, U, log
-
-Answer = Callable[[str], Reply]
-
-
-class Model:
-    """A summarizer that answers each request by a function of its text."""
-
-    def __init__(
-        self, answer: Answer | str = "in short", context_window: int | None = None
-    ) -> None:
-        self.answer = answer
-        self.context_window = context_window
-        self.requests: list[list[ChatDict]] = []
-
-    def completion(
-        self,
-        messages: Sequence[ChatDict],
-        *,
-        tools: Sequence[ChatDict] | None = None,
-        max_output_tokens: int | None = None,
-    ) -> Reply:
-        assert tools is None
-        self.requests.append(list(messages))
-        if isinstance(self.answer, str):
-            return Reply(self.answer, finish_reason="stop")
-        return self.answer("\n".join(str(message["content"]) for message in messages))
-
-    async def acompletion(self, messages: Sequence[ChatDict], **more: Any) -> Reply:
-        return self.completion(messages, **more)
 
 
 def pairs(count: int, text: str = "out") -> list[Item]:
@@ -88,7 +59,7 @@ def summary(outcome: View | Condensation) -> str:
 )
 def test_whatever_the_model_says_each_changed_file_is_named(log: list[Event], says: str) -> None:
     """Also over several condensations: the ledger is carried on."""
-    condenser = LLMSummarizingCondenser(Model(says), 4, 0, minimum_progress=0)
+    condenser = LLMSummarizingCondenser(MadeUpModel(says), 4, 0, minimum_progress=0)
     view, changed = View(), ArtifactLedger()
     for n, event in enumerate(log):
         view.append(event)
@@ -104,7 +75,7 @@ def test_whatever_the_model_says_each_changed_file_is_named(log: list[Event], sa
 
 def test_what_still_holds_is_not_lost_because_less_is_forgotten_later() -> None:
     """The room of a ledger is a share of what is forgotten, and never less than before."""
-    condenser = LLMSummarizingCondenser(Model(), 20, minimum_progress=0)
+    condenser = LLMSummarizingCondenser(MadeUpModel(), 20, minimum_progress=0)
     large = [f"FAILED tests/test_{n}.py::test_a\n" + "line\n" * 400 for n in range(5)]
     view, told = View(), ArtifactLedger()
     for text in [*large, *["ok"] * 60]:
@@ -125,13 +96,13 @@ def test_what_still_holds_is_not_lost_because_less_is_forgotten_later() -> None:
 
 
 def test_a_ledger_of_zero_characters_is_none() -> None:
-    condenser = LLMSummarizingCondenser(Model(), 10, ledger_chars=0)
+    condenser = LLMSummarizingCondenser(MadeUpModel(), 10, ledger_chars=0)
     assert summary(condenser.condense(view_of(S(), U(), pairs(6)))) == "in short"
 
 
 def test_the_models_own_words_are_not_taken_for_the_ledger() -> None:
     said = f"did it\n{LEDGER_LINE}\n## Files changed\n- edited /invented"
-    condenser = LLMSummarizingCondenser(Model(said), 10)
+    condenser = LLMSummarizingCondenser(MadeUpModel(said), 10)
     view = view_of(S(), U(), pairs(6))
     outcome = condenser.condense(view)
     text = summary(outcome)
@@ -151,12 +122,12 @@ def test_a_model_that_refuses_a_call_as_too_long_is_given_smaller_parts() -> Non
             raise RuntimeError("prompt is too long: 9000 tokens > 3000 maximum")
         return Reply("in short", finish_reason="stop")
 
-    model = Model(answer, context_window=100_000)
+    model = MadeUpModel(answer, context_window=100_000)
     condenser = LLMSummarizingCondenser(model, 100, ledger_chars=0)
     view = view_of(S(), U(), pairs(60, "word " * 100))
     outcome = condenser.condense(view)
     assert summary(outcome) == "in short"
-    answered = [r for r in model.requests if len(str(r[1]["content"])) <= 9_000 - 1_500]
+    answered = [r for r in model.messages if len(str(r[1]["content"])) <= 9_000 - 1_500]
     asked = "\n".join(str(request[1]["content"]) for request in answered)
     assert isinstance(outcome, Condensation)
     for event_id in set(outcome.action.forgotten):
@@ -167,42 +138,42 @@ def test_a_model_that_refuses_everything_as_too_long_is_given_up() -> None:
     def answer(text: str) -> Reply:
         raise RuntimeError("prompt is too long: 9000 tokens > 3000 maximum")
 
-    model = Model(answer)
+    model = MadeUpModel(answer)
     view = view_of(S(), U(), pairs(60))
     assert LLMSummarizingCondenser(model, 100).condense(view) is view
     assert len(model.requests) <= 8
 
 
 def test_a_part_is_fitted_to_the_models_window() -> None:
-    model = Model(context_window=4_000)
+    model = MadeUpModel(context_window=4_000)
     LLMSummarizingCondenser(model, 100).condense(view_of(S(), U(), pairs(60, "word " * 100)))
     assert len(model.requests) > 1
-    for n, request in enumerate(model.requests):
+    for n, request in enumerate(model.messages):
         assert len(str(request)) < 4_000 * 4
         assert ("previous summary" in str(request[1]["content"])) == (n > 0)
 
 
 def test_a_template_takes_the_place_of_the_instructions() -> None:
-    model = Model()
+    model = MadeUpModel()
     own = "{% if previous_summary %}Go on from: {{ previous_summary }}{% else %}Begin.{% endif %}"
     condenser = LLMSummarizingCondenser(model, 10, prompt=own, ledger_chars=0)
     view = view_of(S(), U(), pairs(6))
     outcome = condenser.condense(view)
-    assert model.requests[0][0] == {"role": "system", "content": "Begin."}
-    assert " event 2," in str(model.requests[0][1]["content"])
+    assert model.messages[0][0] == {"role": "system", "content": "Begin."}
+    assert " event 2," in str(model.messages[0][1]["content"])
     assert isinstance(outcome, Condensation)
     view.append(outcome.action.replace(id=14))
     for event in log(pairs(20))[6:]:
         view.append(event.replace(id=event.id + 20))
     condenser.condense(view)
-    assert model.requests[1][0]["content"] == "Go on from: in short"
+    assert model.messages[1][0]["content"] == "Go on from: in short"
 
 
 def test_a_template_may_hold_the_record_itself() -> None:
-    model = Model()
+    model = MadeUpModel()
     condenser = LLMSummarizingCondenser(model, 10, prompt="Here:\n{{ record }}\nShort, please.")
     condenser.condense(view_of(S(), U(), pairs(6)))
-    ((message,),) = model.requests
+    ((message,),) = model.messages
     assert message["role"] == "user"
     assert message["content"].startswith("Here:\n<record-")
     assert message["content"].endswith(">\nShort, please.")
@@ -214,7 +185,7 @@ def test_a_template_may_hold_the_record_itself() -> None:
 )
 def test_a_template_with_faults_is_refused_at_once(template: str, says: str) -> None:
     with pytest.raises(InvalidArgument, match=says):
-        LLMSummary(Model(), prompt=template)
+        LLMSummary(MadeUpModel(), prompt=template)
     with pytest.raises(InvalidConfig, match=says):
         condenser_from_config({"type": "llm", "prompt": template})
 
@@ -223,7 +194,7 @@ def test_a_template_with_faults_is_refused_at_once(template: str, says: str) -> 
 
 
 def test_more_tokens_than_allowed_are_condensed_to_half_of_them() -> None:
-    condenser = LLMSummarizingCondenser(Model(), 1_000, max_tokens=3_000)
+    condenser = LLMSummarizingCondenser(MadeUpModel(), 1_000, max_tokens=3_000)
     short = view_of(S(), U(), pairs(10, "word " * 50))
     assert condenser.condense(short) is short
     view = view_of(S(), U(), pairs(40, "word " * 50))
@@ -238,7 +209,7 @@ def test_more_tokens_than_allowed_are_condensed_to_half_of_them() -> None:
 def test_the_users_newest_messages_stay() -> None:
     view = view_of(S(), U("task"), U("a"), pairs(3), U("b"), U("c"), pairs(6)[6:], pairs(3))
     for keep, stays in ((0, ["task", "c"]), (1, ["task", "c"]), (3, ["task", "a", "b", "c"])):
-        outcome = LLMSummarizingCondenser(Model(), 10, keep_user_messages=keep).condense(view)
+        outcome = LLMSummarizingCondenser(MadeUpModel(), 10, keep_user_messages=keep).condense(view)
         assert isinstance(outcome, Condensation)
         after = view.copy()
         after.append(outcome.action.replace(id=50))
@@ -250,7 +221,7 @@ def test_the_users_newest_messages_stay() -> None:
 
 
 def test_a_failing_model_is_not_asked_at_each_step() -> None:
-    model = Model("")
+    model = MadeUpModel("")
     condenser = LLMSummarizingCondenser(model, 100)
     asked_at = []
     for count in range(50, 80):
@@ -268,7 +239,7 @@ def test_a_request_is_answered_by_the_configured_fallback() -> None:
     view = view_of(S(), U(), pairs(20), requested=True)
     for config, kind in ((None, None), ({"type": "digest"}, "Digest of ")):
         condenser = condenser_from_config(
-            {"type": "llm", "fallback": config} if config else {"type": "llm"}, llm=Model("")
+            {"type": "llm", "fallback": config} if config else {"type": "llm"}, llm=MadeUpModel("")
         )
         outcome = condenser.condense(view)
         assert isinstance(outcome, Condensation)
@@ -277,7 +248,7 @@ def test_a_request_is_answered_by_the_configured_fallback() -> None:
 
 
 def test_a_fallback_that_cannot_help_either_says_so() -> None:
-    condenser = LLMSummarizingCondenser(Model(""), 10, fallback=DigestCondenser(10))
+    condenser = LLMSummarizingCondenser(MadeUpModel(""), 10, fallback=DigestCondenser(10))
     with pytest.raises(CannotCondense):
         condenser.condense(view_of(S(), U(), requested=True))
 
@@ -287,7 +258,7 @@ def test_async_does_the_same(log: list[Event], says: str) -> None:
     view = View.from_events(log)
 
     def made() -> Condenser:
-        return LLMSummarizingCondenser(Model(says), 6, minimum_progress=0)
+        return LLMSummarizingCondenser(MadeUpModel(says), 6, minimum_progress=0)
 
     def result(call: Callable[[], View | Condensation]) -> object:
         try:
@@ -301,6 +272,6 @@ def test_async_does_the_same(log: list[Event], says: str) -> None:
 
 
 def test_max_events_is_another_name_for_max_size() -> None:
-    condenser = condenser_from_config({"type": "llm", "max_events": 7}, llm=Model())
+    condenser = condenser_from_config({"type": "llm", "max_events": 7}, llm=MadeUpModel())
     assert isinstance(condenser, LLMSummarizingCondenser)
     assert condenser.max_size == 7
