@@ -6,8 +6,6 @@ from typing import Any
 
 import pytest
 
-from eventfold.benchmarks import replay
-from eventfold.condensers import condenser_from_config
 from eventfold.events import (
     AgentThinkAction,
     CmdOutputObservation,
@@ -26,7 +24,6 @@ from eventfold.events import (
     read_runs,
 )
 from eventfold.memory import ConversationMemory, View, check_messages, write_run
-from eventfold.memory.rules import PROFILES
 
 Json = dict[str, Any]
 
@@ -436,23 +433,6 @@ def raw_chats(path: Path) -> list[Any]:
     if "role" in data[0]:
         return [data]
     return [row.get("messages") or row["traj"] for row in data]
-
-
-PRESETS = ("noop", "openhands-v0", "default", "conversation_window", "llm")
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("preset", PRESETS)
-def test_recorded_chats_replay_without_a_violation(recorded: Path, preset: str) -> None:
-    steps = 0
-    for n, run in enumerate(read_runs(recorded)):
-        profile = sorted(PROFILES)[n % len(PROFILES)]
-        memory = ConversationMemory(profile)
-        for step in replay(run, condenser_from_config(preset), memory=memory):
-            steps += 1
-            if step.index % 7 == 0 or step.condensations:
-                assert check_messages(step.messages, profile) == []
-    assert steps > 700
 
 
 def test_what_is_recorded_is_what_would_be_sent(recorded: Path) -> None:

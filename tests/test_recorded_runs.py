@@ -66,3 +66,24 @@ def test_recorded_runs_break_no_rule_under_any_condenser(corpus: Path, folder: s
                 assert check_messages(step.messages, profile) == [], where
                 steps += 1
     assert steps > 1000
+
+
+PRESETS = ("noop", "openhands-v0", "default", "conversation_window", "llm")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("preset", PRESETS)
+@pytest.mark.parametrize(("folder", "steps"), [("2_openhands_v1", 1000), ("5_openai_chat", 700)])
+def test_recorded_runs_replay_without_a_violation(
+    corpus: Path, folder: str, steps: int, preset: str
+) -> None:
+    """Each run for one profile: another one than above meets it under the same preset."""
+    done = 0
+    for n, run in enumerate(read_runs(corpus / folder)):
+        profile = sorted(PROFILES)[n % len(PROFILES)]
+        memory = ConversationMemory(profile)
+        for step in replay(run, condenser_from_config(preset), memory=memory):
+            done += 1
+            if step.index % 7 == 0 or step.condensations:
+                assert check_messages(step.messages, profile) == []
+    assert done > steps
