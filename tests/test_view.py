@@ -29,11 +29,13 @@ from eventfold.events import (
     MessageAction,
     NullAction,
     SuccessObservation,
+    SystemMessageAction,
     event_from_dict,
     register_event,
 )
-from eventfold.memory import ConversationMemory, NothingToSend, State, Turn, View
+from eventfold.memory import ConversationMemory, ImageContent, NothingToSend, State, Turn, View
 from eventfold.memory.rendering import cut
+from eventfold.memory.turns import TurnKind
 from tests.notation import A, C, Item, M, O, R, S, U, batch, log, named
 
 DELEGATE = AgentDelegateAction(agent="BrowsingAgent", inputs={"task": "look"})
@@ -112,6 +114,14 @@ def test_a_call_beside_a_hidden_one_keeps_its_result() -> None:
     view = View.from_events(log(S(), U(), hidden, A("r1", "b"), result("a"), result("b", "B")))
     assert turns(view) == [[0], [1], [3, 5]]
     assert said(view)[2:] == [("assistant", ""), ("tool", "B")]
+
+
+def test_a_hidden_response_ends_the_one_before_all_the_same() -> None:
+    """What comes back later for the older one is late, as behind any other response."""
+    hidden = A("r2", "b", action=CmdRunAction(command="env", hidden=True))
+    view = View.from_events(log(S(), U(), A("r1", "a"), hidden, result("a", "A")))
+    assert turns(view) == [[0], [1], [2], [4]]
+    assert [turn.kind for turn in view.turns][2:] == [TurnKind.RESPONSE, TurnKind.LATE]
 
 
 def test_the_newest_system_message_wins_and_stands_first() -> None:
@@ -314,3 +324,51 @@ def test_a_kind_whose_text_fails_once_leaves_nothing_behind() -> None:
     for event in more:
         view.append(event)
         assert used.process_events(view) == ConversationMemory().process_events(view)
+
+
+# ---------------------------------------------------------------------- what is remembered
+
+
+def anew(view: View) -> View:
+    """The view with turns that remember nothing."""
+    return view.copy().replacing(
+        {t: Turn(t.kind, t.events, t.serials, t.answers) for t in view.turns}
+    )
+
+
+def test_what_a_turn_says_is_remembered_for_each_limit_and_vision_apart() -> None:
+    url = "https://example.com/a.png"
+    asked = [MessageAction("see", image_urls=[url], id=0, source=EventSource.USER)]
+    events = log(named("u", asked[0]), A("r", "a"), result("a", "x" * 500), M("So."))
+    view, memory = View.from_events(events), ConversationMemory()
+    for limit, vision in (
+        *((60, False), (None, False), (0, False), (None, True)),
+        *((None, False), (100, True), (60, True)),
+    ):
+        shown = memory.process_events(view, None, limit, vision)
+        assert vision == any(isinstance(p, ImageContent) for m in shown for p in m.content)
+        (told,) = [m.text for m in shown if m.role == "tool"]
+        assert len(told) <= max(1, 600 if limit is None else limit)
+        assert shown == ConversationMemory().process_events(anew(view), None, limit, vision)
+
+
+def test_what_happens_to_a_copy_does_not_happen_to_the_original() -> None:
+    task = MessageAction("task", id=0, source=EventSource.USER)
+    view = View.from_events([task])
+    view.copy().append(NullAction(id=1))
+    view.append(ErrorObservation("x", id=2, cause=1))  # hidden in the copy, not here
+    assert ids(view) == [0, 2]
+
+    go = DELEGATE.replace(id=1, source=EventSource.AGENT)
+    back_at = AgentDelegateObservation(content="done", cause=1)
+    view = View.from_events([task, go])
+    view.copy().append(back_at.replace(id=2))
+    view.append(MessageAction("work", id=2, source=EventSource.AGENT))
+    view.append(back_at.replace(id=3))  # it is still away here
+    assert ids(view) == [0, 1, 3]
+
+    view = View.from_events([SystemMessageAction("one", id=0), task.replace(id=1)])
+    view.copy().append(SystemMessageAction("two", id=2))
+    for event in (go.replace(id=2), back_at.replace(id=3, cause=2)):
+        view.append(event)
+    assert getattr(view[0], "content", "") == "one"

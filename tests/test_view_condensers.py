@@ -924,3 +924,21 @@ def test_a_view_condenser_needs_no_thread_that_could_outlive_its_caller() -> Non
         asyncio.run(make().acondense(view))
     asyncio.run(ObservationMaskingCondenser(0).acondense(view))
     assert threads == {threading.get_ident()}
+
+
+def test_a_stub_names_what_has_overtaken_its_result_now() -> None:
+    read = FileReadAction(path="/a")
+    first = [A("r1", "a", action=read), O("a", text="x" * 400)]
+    second = [A("r2", "b", action=read), O("b", text="x" * 400)]
+    later = [A("r4", "d", action=read), O("d", text="x" * 400), A("r5", "e"), M("k")]
+    events = log(U(), first, second, A("r3", "c"), O("c"), M("k"), C([3, 4]), later)
+    used, view = SupersededCondenser(0), View()
+    stubs = []
+    for event in events:
+        view.append(event)
+        shown = used.condense(view)
+        assert isinstance(shown, View)
+        assert shown == SupersededCondenser(0).condense(view)
+        stubs += [getattr(e, "content", "") for e in shown if e.id == 2]
+    assert any("Event 4 has" in text for text in stubs)
+    assert "Event 10 has" in stubs[-1]
