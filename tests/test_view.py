@@ -369,6 +369,6 @@ def test_what_happens_to_a_copy_does_not_happen_to_the_original() -> None:
 
     view = View.from_events([SystemMessageAction("one", id=0), task.replace(id=1)])
     view.copy().append(SystemMessageAction("two", id=2))
-    for event in (go.replace(id=2), back_at.replace(id=3, cause=2)):
+    for event in (task.replace(id=2), go.replace(id=3), back_at.replace(id=4, cause=3)):
         view.append(event)
     assert getattr(view[0], "content", "") == "one"

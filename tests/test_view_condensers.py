@@ -932,13 +932,15 @@ def test_a_stub_names_what_has_overtaken_its_result_now() -> None:
     second = [A("r2", "b", action=read), O("b", text="x" * 400)]
     later = [A("r4", "d", action=read), O("d", text="x" * 400), A("r5", "e"), M("k")]
     events = log(U(), first, second, A("r3", "c"), O("c"), M("k"), C([3, 4]), later)
-    used, view = SupersededCondenser(0), View()
-    stubs = []
-    for event in events:
+    used, stubs = SupersededCondenser(0), []
+    view = View()
+    for place, event in enumerate(events, 1):
         view.append(event)
+        if place not in (8, len(events)):  # nobody asks in between
+            continue
         shown = used.condense(view)
         assert isinstance(shown, View)
         assert shown == SupersededCondenser(0).condense(view)
         stubs += [getattr(e, "content", "") for e in shown if e.id == 2]
-    assert any("Event 4 has" in text for text in stubs)
-    assert "Event 10 has" in stubs[-1]
+    assert "Event 4 has" in stubs[0]
+    assert "Event 10 has" in stubs[1]
