@@ -27,7 +27,7 @@ from eventfold.condensers import (
 )
 from eventfold.condensers.config import InvalidConfig, Parts, presets
 from eventfold.condensers.extractive import ExtractiveModel
-from eventfold.condensers.summarizing import LLMSummary
+from eventfold.condensers.llm_summary import LLMSummary
 
 PIPELINE: dict[str, Any] = {
     "type": "pipeline",

@@ -27,7 +27,7 @@ from eventfold.condensers import (
 )
 from eventfold.condensers.config import presets
 from eventfold.condensers.errors import is_context_overflow
-from eventfold.condensers.summarizing import LLMSummary
+from eventfold.condensers.llm_summary import LLMSummary
 from eventfold.events import (
     AgentCondensationObservation,
     BrowserOutputObservation,

@@ -19,7 +19,7 @@ from eventfold.condensers import (
 )
 from eventfold.condensers.config import InvalidConfig
 from eventfold.condensers.ledger import ArtifactLedger
-from eventfold.condensers.summarizing import LEDGER_LINE, LLMSummary
+from eventfold.condensers.llm_summary import LEDGER_LINE, LLMSummary
 from eventfold.events import (
     CmdOutputObservation,
     CmdRunAction,
