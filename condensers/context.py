@@ -16,7 +16,7 @@ from ..memory.conversation_memory import ConversationMemory
 from ..memory.message import ChatDict, Message
 from ..memory.rendering import check_limit
 from ..memory.state import State
-from ..memory.tokens import SHORTEST_RESULT, Budget
+from ..memory.tokens import SHORTEST_RESULT, Budget, TokenCounter
 from ..memory.turns import is_response
 from ..memory.view import View
 from .base import CannotCondense, Condensation, Condenser, cannot_condense
@@ -65,7 +65,8 @@ class AgentContext:
         self.stream = stream
         self.condenser = condenser
         self.memory = memory if memory is not None else ConversationMemory()
-        self.budget = budget if budget is None or not tools else replace(budget, tools=tools)
+        self._budget = budget if budget is None or not tools else replace(budget, tools=tools)
+        self._calibrated = 0  # how many events of the stream the budget has learnt from
         self.vision = vision
         self.state = State(stream)
         self.condensed: View = self.state.view
@@ -78,10 +79,22 @@ class AgentContext:
         self._prompt_limit: int | None = None
         self._tools = frozenset(name for tool in tools if (name := _name_of(tool)))
         self._limit = max_message_chars
-        if max_message_chars is None and self.budget is not None:
-            self._limit = self.budget.longest_result
-        self._calibrated = 0  # how many events of the stream the budget has learnt from
-        self._calibrate()
+        if max_message_chars is None and self._budget is not None:
+            self._limit = self._budget.longest_result
+
+    @property
+    def budget(self) -> Budget | None:
+        """The model's window. Its counter has learnt from all that the responses in the stream say
+        of their prompts, also those that other contexts have recorded."""
+        if self._budget is not None and self._calibrated < len(self.stream):
+            counter = self._budget.counter
+            for event in self.stream.events(self._calibrated):
+                self._calibrated += 1
+                if event.llm_metrics is not None:
+                    counter = _calibrated(counter, event.llm_metrics)
+            if counter is not self._budget.counter:
+                self._budget = replace(self._budget, counter=counter)
+        return self._budget
 
     def messages(self) -> list[ChatDict]:
         """The messages to send now, as OpenAI/litellm chat dicts.
@@ -153,11 +166,8 @@ class AgentContext:
         than a response.
         """
         answer = Answer.of(response, len(self.stream))
-        found = actions_in(answer, self._tools)
-        first = found[0].action.replace(llm_metrics=self._metrics(answer.data))
-        actions = [first, *(one.action for one in found[1:])]
-        stored = self.stream.extend(actions, EventSource.AGENT)
-        self._calibrate()
+        found = actions_in(answer, self._tools, self._metrics(answer.data))
+        stored = self.stream.extend([one.action for one in found], EventSource.AGENT)
         to_do = []
         for action, one in zip(stored, found, strict=True):
             assert isinstance(action, Action)
@@ -204,7 +214,7 @@ class AgentContext:
             EventSource.ENVIRONMENT,
         )
 
-    def _metrics(self, data: dict[str, Any]) -> dict[str, Any]:
+    def _metrics(self, data: Mapping[str, Any]) -> dict[str, Any]:
         metrics = {key: data[key] for key in ("model", "usage") if data.get(key)}
         if self._prompt is not None:
             prompt: dict[str, Any] = {
@@ -216,26 +226,10 @@ class AgentContext:
                 "vision": self.vision,
                 "condenser": type(self.condenser).__name__,
             }
-            tokens = None if self.budget is None else self.budget.counted(self._prompt)
+            budget = self.budget
+            tokens = None if budget is None else budget.counted(self._prompt)
             metrics["prompt"] = prompt if tokens is None else {**prompt, "tokens": tokens}
         return metrics
-
-    def _calibrate(self) -> None:
-        """Brings the counter nearer to the provider's, by what the responses say of their
-        prompts."""
-        if self.budget is None or len(self.stream) == self._calibrated:
-            return
-        counter = self.budget.counter
-        for event in self.stream.events(self._calibrated):
-            self._calibrated += 1
-            match event.llm_metrics:
-                case {
-                    "usage": {"prompt_tokens": int(reported)},
-                    "prompt": {"tokens": int(counted)},
-                }:
-                    counter = counter.calibrated(reported, counted)
-        if counter != self.budget.counter:
-            self.budget = replace(self.budget, counter=counter)
 
     # ------------------------------------------------------------------ one step
 
@@ -243,14 +237,14 @@ class AgentContext:
         """One step without the condensing itself: yields a view, and is sent what became of it."""
         self.condensations = []
         self._prompt = None
-        self._calibrate()  # by what other contexts of the stream have recorded, too
+        budget = self.budget
         while True:
             view = self.state.view
             outcome = yield view
             if isinstance(outcome, Condensation):
                 if len(self.condensations) == _MOST_CONDENSATIONS:
                     why = f"{_MOST_CONDENSATIONS} condensations in one step were not enough"
-                    return self._shortened(cannot_condense(view, self.budget, why))
+                    return self._shortened(cannot_condense(view, budget, why))
                 stored = self.stream.append(outcome.action, EventSource.AGENT)
                 assert isinstance(stored, CondensationAction)
                 self.condensations.append(stored)
@@ -262,9 +256,9 @@ class AgentContext:
                 return self._shortened(outcome)
             if outcome.unhandled_condensation_request:
                 why = "no condenser answered the request"
-                return self._shortened(cannot_condense(view, self.budget, why))
+                return self._shortened(cannot_condense(view, budget, why))
             messages = self._said(outcome, self._limit)
-            if self.budget is None or self.budget.fits(messages):
+            if budget is None or budget.fits(messages):
                 return self._to_send(outcome, messages, self._limit)
             self.stream.append(CondensationRequestAction(), EventSource.AGENT)
 
@@ -279,22 +273,23 @@ class AgentContext:
         The more requests have come in vain, the shorter they are: a provider may count more tokens
         than the budget does.
         """
+        budget = self.budget
         view = self.state.view if refusal.view is None else refusal.view
         if self._is_of_the_past():
             messages = self._said(view, self._limit)
-            if self.budget is None or self.budget.fits(messages):
+            if budget is None or budget.fits(messages):
                 return self._to_send(view, messages, self._limit)
-        if self.budget is None or self._limit is None:
+        if budget is None or self._limit is None:
             raise refusal
-        limit, tokens = self._limit, self.budget.count(self._said(view, self._limit))
+        limit, tokens = self._limit, budget.count(self._said(view, self._limit))
         in_vain = self._requests_since(
             lambda event: isinstance(event, CondensationAction) or is_response(event)
         )
         while limit > SHORTEST_RESULT:
             limit = max(SHORTEST_RESULT, limit // 2)
             messages = self._said(view, limit)
-            shorter = self.budget.count(messages)
-            if shorter < tokens and self.budget.fits(messages):
+            shorter = budget.count(messages)
+            if shorter < tokens and budget.fits(messages):
                 tokens = shorter
                 in_vain -= 1
                 if in_vain <= 0:
@@ -321,6 +316,14 @@ class AgentContext:
         self._prompt, self._prompt_end = messages, len(self.stream) - 1
         self._prompt_limit = limit
         return messages
+
+
+def _calibrated(counter: TokenCounter, metrics: Mapping[str, Any]) -> TokenCounter:
+    """The counter, brought nearer to the provider's by what a response says of its prompt."""
+    match metrics:
+        case {"usage": {"prompt_tokens": int(reported)}, "prompt": {"tokens": int(counted)}}:
+            return counter.calibrated(reported, counted)
+    return counter
 
 
 def _name_of(tool: Mapping[str, Any]) -> str | None:

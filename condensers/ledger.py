@@ -65,7 +65,7 @@ class ArtifactLedger:
     @classmethod
     def from_turns(cls, turns: Sequence[Turn]) -> ArtifactLedger:
         """What these turns did, in their order."""
-        draft = _Draft(cls())
+        draft = _Draft()
         for turn in turns:
             for call in turn.calls:
                 draft.add(_of_call(call.action, call.result))
@@ -73,7 +73,8 @@ class ArtifactLedger:
 
     def merge(self, newer: ArtifactLedger) -> ArtifactLedger:
         """This ledger, brought up to date by one of later turns."""
-        draft = _Draft(self)
+        draft = _Draft()
+        draft.add(self)
         draft.add(newer)
         return draft.ledger()
 
@@ -86,7 +87,7 @@ class ArtifactLedger:
 
     def needed(self) -> int:
         """The characters that the names of the changed files need, among other sections."""
-        changed = self.sections()[0]
+        changed = _Changed.of(self)
         return changed.taken(changed.entries) * 4 // 3 if changed.entries else 0
 
     def render(self, max_chars: int | None = None) -> str:
@@ -125,7 +126,7 @@ class ArtifactLedger:
     @classmethod
     def from_entries(cls, entries: Sequence[tuple[str, str]]) -> ArtifactLedger:
         """The ledger in (title, entry) pairs."""
-        draft = _Draft(cls())
+        draft = _Draft()
         for title, entry in entries:
             try:
                 draft.add(_of_entry(title, entry))
@@ -135,18 +136,21 @@ class ArtifactLedger:
 
 
 class _Draft:
-    """A ledger in the making."""
+    """A ledger in the making: of one call, of one entry, or of all that is added to it."""
 
-    def __init__(self, ledger: ArtifactLedger) -> None:
-        self.files = dict(ledger.files)
-        self.folders = dict(ledger.folders)
-        self.commands = dict(ledger.commands)
-        self.failing = dict(ledger.failing)
-        self.errors = dict(ledger.errors)
-        self.left_out = dict(ledger.left_out)
-        self.solved = set(ledger.solved)
+    __slots__ = ("commands", "errors", "failing", "files", "folders", "left_out", "solved")
 
-    def add(self, newer: ArtifactLedger) -> None:
+    def __init__(self) -> None:
+        self.files: dict[str, str] = {}
+        self.folders: dict[str, int] = {}
+        self.commands: dict[str, int | None] = {}
+        self.failing: dict[str, str] = {}
+        self.errors: dict[str, str] = {}
+        self.left_out: dict[str, int] = {}
+        self.solved: set[str] = set()
+
+    def add(self, newer: ArtifactLedger | _Draft) -> None:
+        """Brings this ledger up to date by a newer one."""
         for path, deed in newer.files.items():
             before = self.files.pop(path, None)
             self.files[path] = _together(before, deed)
@@ -156,9 +160,10 @@ class _Draft:
         for command, code in newer.commands.items():
             self.commands.pop(command, None)
             self.commands[command] = code
-            reported = command in newer.failing.values() and not _STOPS_EARLY.search(command)
-            if code == 0 or reported:
-                self._ran_again(command)
+            if self.failing or self.errors:
+                reported = command in newer.failing.values() and not _STOPS_EARLY.search(command)
+                if code == 0 or reported:
+                    self._ran_again(command)
         for solved in newer.solved:
             self.errors.pop(solved, None)
             self.failing.pop(solved, None)
@@ -222,28 +227,27 @@ def _runs(command: str) -> list[list[str]]:
 # ---------------------------------------------------------------------- one call
 
 
-def _of_call(action: Event, result: Event | None) -> ArtifactLedger:
-    files: dict[str, str] = {}
+def _of_call(action: Event, result: Event | None) -> _Draft:
+    done = _Draft()
     for deed, path in file_deeds(action, result):
         path = clean(path)
-        files[path] = _together(files.get(path), deed)
-    tried = _tried(action)
-    ledger = ArtifactLedger(files, solved=frozenset(_solved(files)))
+        done.files[path] = _together(done.files.get(path), deed)
+    done.solved.update(_solved(done.files))
     if isinstance(action, CmdRunAction) and action.command.strip() and not action.is_input:
-        return _of_command(action, result, ledger)
-    if result is None and not is_observation(action):
-        return ledger
-    if is_observation(action) and not succeeded(action):
-        result = action
-    if succeeded(result):
-        return dataclasses.replace(ledger, solved=ledger.solved | {tried})
-    assert result is not None
-    return dataclasses.replace(ledger, errors={tried: shortened(result_text(result), _ERROR)})
+        _add_command(done, action, result)
+    elif is_observation(action) and not succeeded(action):
+        done.errors[_tried(action)] = shortened(result_text(action), _ERROR)
+    elif result is None and not is_observation(action):
+        pass  # nothing has come back yet
+    elif succeeded(result):
+        done.solved.add(_tried(action))
+    else:
+        assert result is not None
+        done.errors[_tried(action)] = shortened(result_text(result), _ERROR)
+    return done
 
 
-def _of_command(
-    action: CmdRunAction, result: Event | None, ledger: ArtifactLedger
-) -> ArtifactLedger:
+def _add_command(done: _Draft, action: CmdRunAction, result: Event | None) -> None:
     command = shortened(action.command.strip(), _COMMAND)
     if not isinstance(result, CmdOutputObservation):
         code, output = None, "" if result is None else result_text(result)
@@ -251,21 +255,16 @@ def _of_command(
     else:
         code = None if result.exit_code == -1 else result.exit_code
         output, went_well = result.content, code == 0
-    error = ""
-    if not went_well and not (code is None and succeeded(result)):  # it may be running still
-        lines = [line for line in clean(output).split("\n") if line.strip()]
-        error = shortened("\n".join(lines[-3:]), _ERROR)
+    done.commands[command] = code
     failing = failed_tests(output)
-    solved = passed_tests(output).difference(failing)
+    done.failing = {shortened(test, _COMMAND): command for test in failing}
+    done.solved |= passed_tests(output).difference(failing)
     if went_well:
-        solved.add(f"run {command}")
-    return ArtifactLedger(
-        ledger.files,
-        commands={command: code},
-        failing={shortened(test, _COMMAND): command for test in failing},
-        errors={f"run {command}": error} if error else {},
-        solved=ledger.solved | solved,
-    )
+        done.solved.add(f"run {command}")
+    elif not (code is None and succeeded(result)):  # it may be running still
+        lines = [line for line in clean(output).split("\n") if line.strip()]
+        if error := shortened("\n".join(lines[-3:]), _ERROR):
+            done.errors[f"run {command}"] = error
 
 
 def _tried(event: Event) -> str:
@@ -302,24 +301,21 @@ _EXIT = re.compile(r"exit (\?|-?\d{1,12}): (.+)")
 _FILE = re.compile(rf"({'|'.join((*CHANGED, 'read', 'used'))}) (.+)")
 
 
-def _of_entry(title: str, entry: str) -> ArtifactLedger:
+def _of_entry(title: str, entry: str) -> _Draft:
     """The ledger of one entry. Raises ``ValueError`` if it is none."""
+    read = _Draft()
     if title == _FILES_CHANGED and (found := _FOLDER.fullmatch(entry)):
-        return ArtifactLedger(folders={unquoted(found[2])[0]: int(found[1])})
-    if title in (_FILES_CHANGED, _FILES_SEEN) and (found := _FILE.fullmatch(entry)):
-        return ArtifactLedger(files={unquoted(found[2])[0]: found[1]})
-    if title == _COMMANDS and (found := _EXIT.fullmatch(entry)):
-        code = None if found[1] == "?" else int(found[1])
-        return ArtifactLedger(commands={unquoted(found[2])[0]: code})
-    if title in (_FAILING, _ERRORS):
+        read.folders[unquoted(found[2])[0]] = int(found[1])
+    elif title in (_FILES_CHANGED, _FILES_SEEN) and (found := _FILE.fullmatch(entry)):
+        read.files[unquoted(found[2])[0]] = found[1]
+    elif title == _COMMANDS and (found := _EXIT.fullmatch(entry)):
+        read.commands[unquoted(found[2])[0]] = None if found[1] == "?" else int(found[1])
+    elif title in (_FAILING, _ERRORS):
         name, rest = unquoted(entry)
-        for title_of, link in ((_FAILING, " by "), (_ERRORS, " ended in ")):
-            if title == title_of and rest.startswith(link):
-                text = unquoted(rest.removeprefix(link))[0]
-                if title == _FAILING:
-                    return ArtifactLedger(failing={name: text})
-                return ArtifactLedger(errors={name: text})
-    return ArtifactLedger()
+        link, entries = (" by ", read.failing) if title == _FAILING else (" ended in ", read.errors)
+        if rest.startswith(link):
+            entries[name] = unquoted(rest.removeprefix(link))[0]
+    return read
 
 
 @dataclasses.dataclass(frozen=True)

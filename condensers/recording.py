@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,7 +24,7 @@ class Answer:
     """An LLM's answer: as it is kept, and read."""
 
     response: ModelResponse
-    data: dict[str, Any]
+    data: Mapping[str, Any]
 
     @classmethod
     def of(cls, response: Any, number: int) -> Answer:
@@ -39,7 +39,7 @@ class Answer:
             kept = ModelResponse.of(response)
         except ValueError as error:
             raise InvalidArgument(f"{_WANTED}; found {type(response).__name__}: {error}") from error
-        answer = cls(kept, kept.to_dict())
+        answer = cls(kept, kept.parsed())
         message = answer.choice.get("message")
         if not isinstance(message, dict):
             keys = f"the keys {', '.join(map(str, answer.data))}" if answer.data else "no keys"
@@ -89,8 +89,11 @@ class Recorded:
     problem: str | None = None
 
 
-def actions_in(answer: Answer, tools: Collection[str]) -> list[Recorded]:
-    """What an answer asks for: one action for each tool call, or what it says.
+def actions_in(
+    answer: Answer, tools: Collection[str], metrics: dict[str, Any] | None = None
+) -> list[Recorded]:
+    """What an answer asks for: one action for each tool call, or what it says. The first of them
+    has the ``metrics``.
 
     ``tools`` are the names of those that there are; none: it is not known. A call of another one,
     or with arguments that are no JSON object, has a problem. An answer that says nothing is an
@@ -100,7 +103,8 @@ def actions_in(answer: Answer, tools: Collection[str]) -> list[Recorded]:
     if not said.tool_calls:
         refusal = answer.choice["message"].get("refusal")
         text = said.text or (refusal if isinstance(refusal, str) else "")
-        return [Recorded(MessageAction(text, wait_for_response=True))]
+        message = MessageAction(text, wait_for_response=True)
+        return [Recorded(message.replace(llm_metrics=metrics))]
     cut_off = answer.choice.get("finish_reason") in _CUT_OFF
     found = []
     for place, call in enumerate(said.tool_calls):
@@ -112,7 +116,10 @@ def actions_in(answer: Answer, tools: Collection[str]) -> list[Recorded]:
             action = tool_action(call.name, arguments or {}, thought)
         else:
             action = MCPAction(name=call.name, arguments=arguments or {}, thought=thought)
-        found.append(Recorded(action.replace(tool_call_metadata=metadata), problem))
+        action = action.replace(
+            tool_call_metadata=metadata, llm_metrics=metrics if place == 0 else None
+        )
+        found.append(Recorded(action, problem))
     return found
 
 

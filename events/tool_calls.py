@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from pydantic import GetCoreSchemaHandler
     from pydantic_core import CoreSchema
 
-__all__ = ["AssistantTurn", "ModelResponse", "ToolCall", "ToolCallMetadata"]
+__all__ = ["AssistantTurn", "ModelResponse", "ToolCall", "ToolCallMetadata", "json_bytes"]
 
 # Fields of a response's message that are no part of what is said back to the model.
 _NOT_SAID_BACK = {
@@ -76,7 +76,7 @@ class ModelResponse:
             if isinstance(data, bytes):
                 text, data = data, _parsed(data)
             else:
-                text = _json_bytes(data)
+                text = json_bytes(data)
         except (TypeError, ValueError, RecursionError) as error:
             raise ValueError(f"an LLM response is a JSON object: {error}") from error
         if not isinstance(data, dict) and not isinstance(data, Mapping):
@@ -91,18 +91,26 @@ class ModelResponse:
         return newest
 
     def to_dict(self) -> dict[str, Any]:
-        """The whole response as it was recorded."""
+        """The whole response as it was recorded. The dict is the caller's own."""
         data: dict[str, Any] = _parsed(self.json)
         return data
 
+    def parsed(self) -> Mapping[str, Any]:
+        """The same, shared by all who ask while it is the newest response: not to be changed."""
+        return self._read()[0]
+
     def message(self) -> AssistantTurn:
         """The first choice's message; empty where the response holds none."""
+        return self._read()[1]
+
+    def _read(self) -> tuple[Mapping[str, Any], AssistantTurn]:
         global _newest_read
-        response, message = _newest_read  # who records a response and who says it back ask for it
+        response, data, message = _newest_read  # who records it and who says it back ask for it
         if response is not self:
-            message = _read_message(self.to_dict())
-            _newest_read = self, message
-        return message
+            data = self.to_dict()
+            message = _read_message(data)
+            _newest_read = self, data, message
+        return data, message
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, ModelResponse) and self.json == other.json
@@ -115,14 +123,19 @@ class ModelResponse:
 
 
 _newest = ModelResponse(None, b"{}")
-_newest_read = _newest, AssistantTurn()
+_newest_read: tuple[ModelResponse, Mapping[str, Any], AssistantTurn] = (
+    _newest,
+    {},
+    AssistantTurn(),
+)
 
 
 # pydantic's JSON takes a fifth of the time. It refuses what is not UTF-8 (a lone surrogate that a
 # model has written) and what is very deep; the standard library's does not.
 
 
-def _json_bytes(data: Any) -> bytes:
+def json_bytes(data: Any) -> bytes:
+    """JSON data as compact text. Raises ``ValueError`` or ``TypeError`` for other data."""
     import pydantic_core
 
     try:

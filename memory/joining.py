@@ -42,7 +42,7 @@ class Conversation:
         self._out: list[Message] = []
         self._profile = profile
         self._as_parts = as_parts
-        self._ids: dict[str, None] = {}  # of tool calls, in the order in which they came
+        self._ids: dict[str, str] = {}  # of tool calls, in the order in which they came
         self._known: dict[str, None] = {}  # pieces of knowledge, likewise
         # Of the tool loop that is running: whether it began with thinking (None: not begun).
         self._since_user_event: bool | None = None
@@ -51,12 +51,20 @@ class Conversation:
     def add(self, turn: Turn, said: Said) -> None:
         if turn.kind is TurnKind.USER and said.messages:
             self._since_user_event = None
-        for message in said.messages if not said.spare_ids else self._renamed(said):
-            self._add(message)
-        new = [(key, text) for key, text in said.knowledge if key not in self._known]
+        for message in self._renamed(said) if said.call_ids else said.messages:
+            if message.role == "tool":
+                self._out.append(message)
+            else:
+                self._add(message)
+        if said.knowledge:
+            self._add_knowledge(said)
+
+    def _add_knowledge(self, said: Said) -> None:
+        """What was recalled, but for what is known already."""
+        new = {key: text for key, text in said.knowledge if key not in self._known}
         if new:
-            self._known.update((key, None) for key, _ in new)
-            self._add(Message.user_message(TextContent(text) for _, text in dict(new).items()))
+            self._known.update(dict.fromkeys(new))
+            self._add(Message.user_message(map(TextContent, new.values())))
 
     def messages(self) -> list[Message]:
         out = self._out.copy()
@@ -110,7 +118,7 @@ class Conversation:
         self._put(message)
 
     def _put(self, message: Message) -> None:
-        if self._as_parts and message.role != "tool":
+        if self._as_parts:
             message = message.replace(as_parts=True)
         self._out.append(message)
 
@@ -123,8 +131,11 @@ class Conversation:
             self._since_user_message = thinks and self._since_user_event
         if self._since_user_event and self._since_user_message:
             return message
-        signed = message.thinking or message.provider_fields
-        if not signed and not any(call.provider_fields for call in message.tool_calls):
+        if not (
+            thinks
+            or message.provider_fields
+            or any(call.provider_fields for call in message.tool_calls)
+        ):
             return message
         return message.replace(
             thinking={},
@@ -137,13 +148,14 @@ class Conversation:
 
     def _renamed(self, said: Said) -> Iterable[Message]:
         """The messages of a response; call ids that an earlier one has used are replaced."""
+        if self._ids.keys().isdisjoint(said.call_ids):
+            self._ids.update(said.call_ids)
+            return said.messages
         assistant, *others = said.messages
         new_ids: list[str] = []
-        for call, spare in zip(assistant.tool_calls, said.spare_ids, strict=True):
-            new_ids.append(unused_id(call.id, spare, self._ids))
-            self._ids[new_ids[-1]] = None
-        if new_ids == [call.id for call in assistant.tool_calls]:
-            return said.messages
+        for wanted, seed in said.call_ids.items():
+            new_ids.append(unused_id(wanted, seed, self._ids, self._profile))
+            self._ids[new_ids[-1]] = seed
         calls = [
             ToolCall(new_id, call.name, call.arguments, call.provider_fields)
             for call, new_id in zip(assistant.tool_calls, new_ids, strict=True)

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, TypeAlias, TypeVar
 
 from ..events.event import InvalidArgument
-from ..events.tool_calls import ToolCall
+from ..events.tool_calls import ToolCall, json_bytes
 
 __all__ = [
     "ChatDict",
@@ -245,7 +244,7 @@ _FIELDS = tuple(field.name for field in dataclasses.fields(Message) if field.ini
 
 
 def _digest(message: ChatDict) -> bytes:
-    return hashlib.sha256(json.dumps(message, separators=(",", ":")).encode("ascii")).digest()
+    return hashlib.sha256(json_bytes(message)).digest()
 
 
 def _call_to_dict(call: ToolCall) -> ChatDict:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import lru_cache
 
 from ..events.actions import MessageAction
@@ -43,8 +43,8 @@ class Said:
     """What a turn says on its own. What depends on other turns is settled when they are joined."""
 
     messages: tuple[Message, ...]
-    # For each tool call: another id, in case an earlier turn has used the call's own.
-    spare_ids: tuple[str, ...] = ()
+    # For each tool call its id, and what another is made of, in case an earlier turn has used it.
+    call_ids: Mapping[str, str] = field(default_factory=dict)
     # Recalled knowledge: (what makes a piece the same piece, its text).
     knowledge: tuple[tuple[str, str], ...] = ()
 
@@ -79,24 +79,28 @@ class _Speech:
     def _response(self, turn: Turn) -> Said:
         calls = turn.calls
         response = turn.remembered(response_of)
+        ended = [call for call in calls if _is_ending(call)]
+        if ended:
+            calls = [call for call in calls if not _is_ending(call)]
         said = [response.text]
         if not response.text and not response.tool_calls:  # it is not known what the model said
-            said += [thought_of(call.action) for call in calls if not _is_ending(call)][:1]
-        for call in calls:
-            said += action_parts(call.action) if _is_ending(call) else ()
-        calls = _in_order([c for c in calls if not _is_ending(c)], response.tool_calls)
+            said += [thought_of(call.action) for call in calls[:1]]
+        for call in ended:
+            said += action_parts(call.action)
+        if len(calls) > 1:
+            calls = _in_order(calls, response.tool_calls)
 
         tool_calls: list[ToolCall] = []
-        spare_ids: list[str] = []
+        call_ids: dict[str, str] = {}
         raw_ids: list[str] = []
         results: list[Message] = []
         pictures: list[Content] = []
         for call in calls:
             raw = _metadata(call.action)
-            spare = tool_call_id(f"{raw.tool_call_id}#{call.action.id}", self.profile)
+            seed = f"{raw.tool_call_id}#{call.action.id}"
             call_id = tool_call_id(raw.tool_call_id, self.profile)
-            call_id = unused_id(call_id, spare, {c.id for c in tool_calls})
-            spare_ids.append(spare)
+            call_id = unused_id(call_id, seed, call_ids, self.profile)
+            call_ids[call_id] = seed
             asked = [c for c in response.tool_calls if c.id == raw.tool_call_id]
             nth = raw_ids.count(raw.tool_call_id)  # some servers give several calls one id
             raw_ids.append(raw.tool_call_id)
@@ -104,19 +108,18 @@ class _Speech:
             text, images = (PENDING, []) if call.result is None else self._result(call.result)
             results.append(Message.tool_message(text, call_id, tool_calls[-1].name))
             pictures += images
-        thinking = usable_thinking(response.thinking)
-        texts = dict.fromkeys(clean(text) for text in said if text.strip())  # each text once
+        texts = dict.fromkeys([clean(text) for text in said if text.strip()])  # each text once
         message = Message(
             "assistant",
             "\n\n".join(texts),
             tool_calls,
-            thinking=thinking,
+            thinking=usable_thinking(response.thinking),
             provider_fields=clean_json(response.provider_fields),
         )
         if not message.content and not tool_calls:
             return Said(())
         images_after = (self._user(pictures),) if pictures else ()
-        return Said((message, *results, *images_after), tuple(spare_ids))
+        return Said((message, *results, *images_after), call_ids)
 
     def _call(self, call_id: str, action: Event, asked: Sequence[ToolCall]) -> ToolCall:
         """The call of an action, as the model asked for it if that is known."""

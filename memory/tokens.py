@@ -196,16 +196,24 @@ def _each(messages: Iterable[Message | Mapping[str, Any]], encoding: str | None)
     return Message.all_remembered(list(messages), encoding, count_one)
 
 
+_SAID = frozenset({"content", "tool_calls"})
+_NOT_COUNTED = frozenset({"role", "cache_control"})
+
+
 def _message_tokens(message: Mapping[str, Any], encoding: str | None) -> int:
     texts: list[str] = []
     more: list[str] = []
     tokens = _PER_MESSAGE
     for key, value in message.items():
-        if key in ("content", "tool_calls"):
-            tokens += _gather(value, texts)
-        elif value is not None and key not in ("role", "cache_control"):
+        if value is None or key in _NOT_COUNTED:
+            continue
+        if key not in _SAID:
             more.append(key)
-            tokens += _gather(value, more)
+        into = texts if key in _SAID else more
+        if isinstance(value, str):
+            into.append(value)
+        else:
+            tokens += _gather(value, into)
     # The same thinking comes back in up to three fields, of which a provider reads one.
     texts.extend(dict.fromkeys(more))
     return tokens + _text_tokens("\n".join(texts), encoding)
@@ -278,6 +286,8 @@ def _estimate(text: str) -> int:
         rest = left.translate(None, kind)
         tokens += per_byte * (len(left) - len(rest))
         left = rest
+        if not left:
+            break
     return math.ceil(tokens)
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Mapping
+from functools import lru_cache
 from typing import Any
 
 from .rendering import clean
@@ -34,13 +35,15 @@ def tool_call_id(raw: str, profile: str) -> str:
     return digest[:9] if mistral else f"call_{digest[:24]}"
 
 
-def unused_id(wanted: str, spare: str, used: Iterable[str]) -> str:
-    """The id that is wanted, or the spare one, or one made of it: the first that is not used."""
+def unused_id(wanted: str, seed: str, used: Container[str], profile: str) -> str:
+    """The id that is wanted, or the first one made of ``seed`` that is not used."""
     while wanted in used:
-        wanted, spare = spare, tool_call_id(f"{spare}#", "mistral" if len(spare) == 9 else "")
+        wanted = tool_call_id(seed, profile)
+        seed = f"{wanted}#"
     return wanted
 
 
+@lru_cache(maxsize=1024)
 def tool_name(raw: str) -> str:
     """The name with other characters than letters, digits, ``_`` and ``-`` replaced by ``_``."""
     return _NOT_IN_NAMES.sub("_", raw)[:64] or "tool"
