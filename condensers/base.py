@@ -25,6 +25,7 @@ __all__ = [
     "RollingCondenser",
     "Selection",
     "StandIn",
+    "Summary",
     "SummaryFailed",
     "Trigger",
 ]
@@ -108,14 +109,23 @@ class Selection(Protocol):
         ...
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class Summary:
+    """A text that stands in the view, and what is told of it beside: ``details`` (JSON) become
+    part of the condensation's."""
+
+    text: str
+    details: dict[str, Any] = dataclasses.field(default_factory=dict)
+
+
 class StandIn(Protocol):
     """What stands in the view for what is forgotten."""
 
-    def summarize(self, forgotten: Sequence[Turn], previous: str | None) -> str:
+    def summarize(self, forgotten: Sequence[Turn], previous: str | None) -> str | Summary:
         """A text for these turns and the whole previous summary. Raises :class:`SummaryFailed`."""
         ...
 
-    async def asummarize(self, forgotten: Sequence[Turn], previous: str | None) -> str:
+    async def asummarize(self, forgotten: Sequence[Turn], previous: str | None) -> str | Summary:
         """The same without blocking."""
         ...
 
@@ -209,13 +219,14 @@ class RollingCondenser(Condenser):
         failed = self._failed_at
         return failed is not None and failed <= len(view) and 10 * len(view) < 11 * failed
 
-    def _carried_out(self, plan: _Plan, summary: str | None) -> View | Condensation:
-        action = _proposal(plan, summary)
+    def _carried_out(self, plan: _Plan, summary: str | Summary | None) -> View | Condensation:
+        text = summary.text if isinstance(summary, Summary) else summary
+        action = _proposal(plan, text)
         after = plan.view.copy()
         after.append(action)
         sizes = [self._tokens(view, plan.budget) for view in (plan.view, after)]
         problem = f"the prompt would have {sizes[1]} tokens instead of {sizes[0]}"
-        if summary is not None and not self._is_worth_it(summary, sizes[0] - sizes[1]):
+        if text is not None and not self._is_worth_it(text, sizes[0] - sizes[1]):
             raise SummaryFailed(problem)
         if plan.requested and sizes[1] >= sizes[0]:
             self._give_up(plan, problem)
@@ -227,6 +238,7 @@ class RollingCondenser(Condenser):
             "events_after": len(after),
             "tokens_before": sizes[0],
             "tokens_after": sizes[1],
+            **(summary.details if isinstance(summary, Summary) else {}),
         }
         self._failed_at = None
         self.metadata = {**details, "forgotten": len(action.forgotten)}

@@ -26,12 +26,12 @@ class ExtractiveModel:
         tools: Sequence[ChatDict] | None = None,
         max_output_tokens: int | None = None,
     ) -> Reply:
-        """A line for each event of the request, after the lines of the previous summary."""
+        """A line for each event of the request, and the lines of the summaries in it."""
         request = str(messages[-1]["content"]) if messages else ""
         blocks = _BLOCK.findall(request)
         lines: list[str] = []
         for _, attributes, text in blocks:
-            if "previous summary" in attributes:
+            if attributes.strip().startswith(("previous summary", "summary of ")):
                 lines += text.strip().split("\n")
             else:
                 lines.append(f"- {attributes.strip()}: {' '.join(text.split())[:_WORDS]}")

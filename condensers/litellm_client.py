@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
@@ -32,11 +33,14 @@ def litellm() -> Any:
     """The module. Its import takes seconds; it asks no network for prices or tokenizers."""
     # Read at each look-up, not only on import.
     os.environ.setdefault("LITELLM_OFFLINE_MODE", "true")
-    with _environment("LITELLM_LOCAL_MODEL_COST_MAP", "True"):
+    with _importing, _environment("LITELLM_LOCAL_MODEL_COST_MAP", "True"):
         import litellm as module
     module.suppress_debug_info = True
     module.disable_hf_tokenizer_download = True
     return module
+
+
+_importing = threading.Lock()  # what the environment says is one for all threads
 
 
 @contextmanager

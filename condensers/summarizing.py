@@ -15,7 +15,8 @@ from .base import Condenser, RollingCondenser, check_sizes, down_to, forgettable
 from .config import CondenserConfig, InvalidConfig, Parts, SomeConfig, register_condenser
 from .extractive import ExtractiveModel
 from .llm import LLM, LLMConfig
-from .llm_summary import LLMSummary, SummaryPrompt
+from .llm_summary import LLMSummary
+from .summary_prompt import SummaryPrompt
 from .window import ConversationWindowCondenser
 
 __all__ = ["LLMSummarizingCondenser", "LLMSummarizingCondenserConfig"]
@@ -48,6 +49,7 @@ class LLMSummarizingCondenser(RollingCondenser):
         max_input_tokens: int | None = None,
         max_output_tokens: int | None = None,
         ledger_chars: int = 2_000,
+        parallel: int = 4,
         minimum_progress: float = 0.1,
         fallback: Condenser | None = None,
     ) -> None:
@@ -70,6 +72,7 @@ class LLMSummarizingCondenser(RollingCondenser):
             max_input_tokens=max_input_tokens,
             max_output_tokens=max_output_tokens,
             ledger_chars=ledger_chars,
+            parallel=parallel,
         )
         super().__init__(
             self._too_many,
@@ -126,6 +129,8 @@ class LLMSummarizingCondenserConfig(CondenserConfig):
     """Tokens that a summary may have."""
     ledger_chars: int = Field(2_000, ge=0)
     """Characters of the ledger of files, commands and errors below the summary; 0: none."""
+    parallel: int = Field(4, ge=1)
+    """Calls of the summarizer at the same time, where one is not enough; 1: one after the other."""
     minimum_progress: float = Field(0.1, ge=0, le=1)
     """The fraction of the view's events that must go before a summary is paid for."""
     fallback: SomeConfig | None = None
@@ -149,6 +154,7 @@ class LLMSummarizingCondenserConfig(CondenserConfig):
             max_input_tokens=self.max_input_tokens,
             max_output_tokens=self.max_output_tokens,
             ledger_chars=self.ledger_chars,
+            parallel=self.parallel,
             minimum_progress=self.minimum_progress,
             fallback=None if self.fallback is None else self.fallback.build(parts),
         )

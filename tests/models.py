@@ -38,11 +38,12 @@ class MadeUpModel:
     ) -> Reply:
         assert tools is None  # no summary needs any
         self.messages.append(list(messages))
-        self.requests.append("\n".join(str(message["content"]) for message in messages))
+        request = "\n".join(str(message["content"]) for message in messages)
+        self.requests.append(request)
         self.settings.append((tools, max_output_tokens))
         if isinstance(self.answer, str):
             return Reply(self.answer, finish_reason="stop")
-        return self.answer(self.requests[-1])
+        return self.answer(request)  # others may have been asked in the meantime
 
     async def acompletion(
         self,
