@@ -8,9 +8,9 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-__all__ = ["HIDDEN", "environment_secrets", "hidden", "hide_in_logs", "secret_texts", "veiled"]
+from ..events.redaction import HIDDEN
 
-HIDDEN = "**********"
+__all__ = ["HIDDEN", "environment_secrets", "hidden", "hide_in_logs", "secret_texts", "veiled"]
 
 _SECRET_NAME = re.compile(
     r"key|token|secret|password|credential|authorization|cookie", re.IGNORECASE

@@ -71,6 +71,9 @@ if TYPE_CHECKING:
         TaskTrackingObservation as TaskTrackingObservation,
         UserRejectObservation as UserRejectObservation,
     )
+    from .redaction import (
+        HIDDEN as HIDDEN,
+    )
     from .serialization import (
         event_from_dict as event_from_dict,
         event_to_dict as event_to_dict,
@@ -155,6 +158,7 @@ else:
                 "TaskTrackingObservation",
                 "UserRejectObservation",
             ),
+            "redaction": ("HIDDEN",),
             "serialization": ("event_from_dict", "event_to_dict"),
             "stores.base": ("EventStore",),
             "stores.in_memory": ("InMemoryEventStore",),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Callable, Iterable
 from operator import attrgetter
 from types import NoneType
@@ -10,7 +11,7 @@ from typing import Any
 
 from .event import Event, Wire, per_class
 
-__all__ = ["storable", "visible"]
+__all__ = ["storable", "text_fields", "values_getter", "visible"]
 
 
 def visible(text: str) -> str:
@@ -27,17 +28,20 @@ def visible(text: str) -> str:
 def storable(event: Event) -> Event:
     """The event with all of its own text made visible; the same one if nothing was to be done.
 
-    Tool call metadata is left alone: the LLM response in it is kept as ASCII, as the model said it.
+    The LLM response in it is left alone: it is kept as ASCII, as the model said it.
     """
-    names, values = _texts(type(event))
-    found = values(event)
-    wire = event.wire
-    if _is_ascii(found) and (
-        wire is None or _is_ascii((wire.keys, wire.payload_keys, wire.rest, wire.payload_rest))
+    found = _values(type(event))(event)
+    wire, metrics = event.wire, event.llm_metrics
+    if (
+        _is_ascii(found)
+        and (metrics is None or _is_written_in_ascii(metrics))
+        and (wire is None or _is_wire_ascii(wire))
     ):
         return event
     changes: dict[str, Any] = {}
-    for name, value in zip(names, found, strict=True):
+    for name, value in zip(
+        (*text_fields(type(event)), "llm_metrics"), (*found, metrics), strict=True
+    ):
         clean = _visible_all(value)
         if clean is not value:
             changes[name] = clean
@@ -48,22 +52,37 @@ def storable(event: Event) -> Event:
 
 
 _SCALARS = {NoneType, bool, int, float}
-_NO_TEXT_IN = {"timestamp", "source", "tool_call_metadata", "wire"}
-_NO_TEXT = ("bool", "float", "int", "int | None", bool, float, int)  # annotations
+_NO_TEXT_IN = {
+    "timestamp",
+    "source",
+    "tool_call_metadata",
+    "llm_metrics",
+    "model_response",
+    "wire",
+}
+_NO_TEXT = ("bool", "float", "int", "int | None", "list[int] | None", bool, float, int)
 
 
 @per_class
-def _texts(cls: type[Event]) -> tuple[tuple[str, ...], Callable[[Event], tuple[Any, ...]]]:
-    """The fields of a class that can hold text of its own, and how to get all their values."""
-    names = (
-        "hidden",  # so that there are two at least: of one, attrgetter gives no tuple
-        *(
-            field.name
-            for field in dataclasses.fields(cls)
-            if field.name not in _NO_TEXT_IN and field.type not in _NO_TEXT
-        ),
+def text_fields(cls: type[Event]) -> tuple[str, ...]:
+    """The names of a class's own fields that can hold text, by their annotations."""
+    return tuple(
+        field.name
+        for field in dataclasses.fields(cls)
+        if field.name not in _NO_TEXT_IN and field.type not in _NO_TEXT
     )
-    return names, attrgetter(*names)
+
+
+def values_getter(names: tuple[str, ...]) -> Callable[[Event], tuple[Any, ...]]:
+    """What gives the values of an event's fields."""
+    if len(names) > 1:
+        return attrgetter(*names)
+    return lambda event: tuple(getattr(event, name) for name in names)  # attrgetter: no tuple
+
+
+@per_class
+def _values(cls: type[Event]) -> Callable[[Event], tuple[Any, ...]]:
+    return values_getter(text_fields(cls))
 
 
 def _is_ascii(values: Iterable[Any]) -> bool:
@@ -81,6 +100,27 @@ def _is_ascii(values: Iterable[Any]) -> bool:
         elif isinstance(value, list | tuple) and not _is_ascii(value):
             return False
     return True
+
+
+def _is_written_in_ascii(data: Any) -> bool:
+    """The same for data with little text and many numbers: quicker, unless the text is long."""
+    import pydantic_core
+
+    try:
+        return pydantic_core.to_json(data).isascii()
+    except ValueError:  # a lone surrogate, say
+        return False
+
+
+def _is_wire_ascii(wire: Wire) -> bool:
+    keys_are_ascii = _are_keys_ascii(wire.keys, wire.payload_keys)
+    return keys_are_ascii and _is_ascii((wire.rest, wire.payload_rest))
+
+
+@functools.lru_cache(maxsize=256)
+def _are_keys_ascii(*keys: tuple[str, ...] | None) -> bool:
+    """The same for recorded keys, of which few occur on the wire."""
+    return _is_ascii(keys)
 
 
 def _visible_wire(wire: Wire) -> Wire:

@@ -12,6 +12,7 @@ from typing import Any
 from .encoding import storable
 from .event import Action, Event, EventSource, InvalidArgument
 from .filters import EventFilter
+from .redaction import Redaction, Secrets
 from .stores.base import EventStore, IdTaken
 from .stores.in_memory import InMemoryEventStore
 
@@ -30,6 +31,8 @@ class EventStream:
 
     ``store`` keeps the events (in memory if none is given); several streams may share one.
     Appending is safe from several threads. ``clock`` gives the time of events that have none.
+    ``secrets`` are hidden in what is appended from now on, see :meth:`hide`; events that the store
+    has already stay as they are.
     """
 
     def __init__(
@@ -38,6 +41,7 @@ class EventStream:
         store: EventStore | None = None,
         *,
         clock: Callable[[], datetime] = _now,
+        secrets: Secrets | None = None,
     ) -> None:
         self.session_id = session_id
         self._clock = clock
@@ -46,14 +50,18 @@ class EventStream:
         self._untold: deque[Event] = deque()
         self._telling = False
         self._lock = threading.RLock()
+        self._redaction: Redaction | None = None
+        if secrets is not None:
+            self.hide(secrets)
 
     def append(self, event: Event, source: EventSource | str | None = None) -> Event:
         """Adds an event and returns the stored one, with its id, time and source.
 
         ``source`` overrides the event's own; without either, an action is the agent's and an
         observation the environment's. Lone surrogates, which no file or database can hold, are
-        stored as visible escapes. Raises :class:`InvalidArgument` for what is no event or source,
-        or for an event that has another place (an id that is not the next one) already.
+        stored as visible escapes, and secrets are hidden: the stored event may differ from the
+        given one. Raises :class:`InvalidArgument` for what is no event or source, or for an event
+        that has another place (an id that is not the next one) already.
         """
         return self._keep([event], source)[0]
 
@@ -122,6 +130,25 @@ class EventStream:
 
         return unsubscribe
 
+    def hide(self, secrets: Secrets) -> None:
+        """From now on, hides these secrets, too, in each event before it is stored or told of.
+
+        ``secrets`` are values by name, or values alone: text, or pydantic's ``SecretStr``. In all
+        text of an event, the tool calls of its LLM response included, ``**********`` stands where
+        a secret was, whether it was written as it is or as JSON writes it; ids, times, tags and
+        the names of tools stay as they are, and so do numbers. What :meth:`append` returns is the
+        event without the secrets: a tool that needs one takes it from where it is kept, not from
+        the action.
+
+        Values that would be hidden everywhere are not hidden: those below 6 characters, and
+        everyday words such as ``localhost`` or ``password``. A warning names them by their names.
+        Events that the store has already stay as they are: nothing in a log is changed. Raises
+        :class:`InvalidArgument` for secrets that are not text.
+        """
+        with self._lock:
+            redaction = Redaction(secrets, self._redaction)
+            self._redaction = redaction if len(redaction) else None
+
     def _keep(self, given: list[Event], source: EventSource | str | None) -> list[Event]:
         """Stores events and tells of them."""
         said_by = None if source is None else _checked_source(source)
@@ -156,6 +183,8 @@ class EventStream:
             changes["source"] = source
         elif event.source is None:
             changes["source"] = _AGENT if isinstance(event, Action) else _ENVIRONMENT
+        if self._redaction is not None:
+            event = self._redaction.event(event)
         return storable(event).replace(**changes)
 
     def _tell(self) -> None:
