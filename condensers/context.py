@@ -162,8 +162,9 @@ class AgentContext:
         The first action keeps in ``llm_metrics`` the response's ``usage`` and ``model``, and of the
         ``prompt``: ``sha256`` (of the messages), ``after`` (the id of the newest event in it, -1
         for none), ``tokens`` (if they were counted), and what it was made with. So a replay can
-        prove that it derives the same prompt. Raises :class:`InvalidArgument` for anything else
-        than a response.
+        prove that it derives the same prompt. Where the stream hides secrets, the actions hold the
+        marker, too: a tool takes the value from its environment. Raises :class:`InvalidArgument`
+        for anything else than a response.
         """
         answer = Answer.of(response, len(self.stream))
         found = actions_in(answer, self._tools, self._metrics(answer.data))

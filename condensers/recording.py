@@ -92,8 +92,8 @@ class Recorded:
 def actions_in(
     answer: Answer, tools: Collection[str], metrics: dict[str, Any] | None = None
 ) -> list[Recorded]:
-    """What an answer asks for: one action for each tool call, or what it says. The first of them
-    has the ``metrics``.
+    """What an answer asks for: one action for each tool call, or what it says. Each holds the
+    response; the first of them has the ``metrics``.
 
     ``tools`` are the names of those that there are; none: it is not known. A call of another one,
     or with arguments that are no JSON object, has a problem. An answer that says nothing is an
@@ -104,7 +104,8 @@ def actions_in(
         refusal = answer.choice["message"].get("refusal")
         text = said.text or (refusal if isinstance(refusal, str) else "")
         message = MessageAction(text, wait_for_response=True)
-        return [Recorded(message.replace(llm_metrics=metrics))]
+        message = message.replace(model_response=answer.response, llm_metrics=metrics)
+        return [Recorded(message)]
     cut_off = answer.choice.get("finish_reason") in _CUT_OFF
     found = []
     for place, call in enumerate(said.tool_calls):

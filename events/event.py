@@ -9,7 +9,7 @@ from enum import StrEnum
 from types import NoneType
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self, TypeVar, dataclass_transform
 
-from .tool_calls import ToolCallMetadata
+from .tool_calls import Response, ToolCallMetadata
 from .validated import (
     CheckedBy,
     Validated,
@@ -275,7 +275,13 @@ def register_event(kind: str) -> Callable[[_Class], _Class]:
 
 @validated(_CONFIG, kw_only=True)
 class Action(Event):
-    """Something that the agent (or the user) does."""
+    """Something that the agent (or the user) does.
+
+    ``model_response`` is the LLM response behind it where no tool call holds that: of an answer in
+    text. It keeps what the text does not say, such as the model's reasoning.
+    """
+
+    model_response: Response = None
 
 
 @validated(_CONFIG)

@@ -101,6 +101,7 @@ def _holds(value: object, text: str) -> bool:
 # Ids, tags and the whole LLM response (its text is in the actions) are no text of an event.
 _NOT_SEARCHED = {
     "tool_call_metadata",
+    "model_response",
     "llm_metrics",
     "action",
     "observation",

@@ -132,6 +132,8 @@ def _fresh_to_dict(event: Event) -> dict[str, Any]:
     result |= _base_values(event, "tool_call_metadata", "llm_metrics")
     if isinstance(event, Observation):
         result["content"] = event.content
+    elif isinstance(event, Action):
+        result |= _base_values(event, "model_response")
     payload = event.wire_payload()
     if event.hidden or event.kind == "run":
         payload["hidden"] = event.hidden
@@ -157,6 +159,8 @@ def _base_value(event: Event, name: str) -> Any:
         return value.isoformat()
     if name == "source":
         return value.value
+    if name == "model_response":
+        return value.to_dict()
     if name == "tool_call_metadata":
         response = value.model_response
         return {
@@ -270,6 +274,11 @@ def _read_object(value: Any) -> tuple[Any, bool]:
     return (value if exact else None), exact
 
 
+def _read_response(value: Any) -> tuple[ModelResponse | None, bool]:
+    exact = isinstance(value, Mapping)
+    return (ModelResponse.of(value) if exact else None), exact
+
+
 # In the order in which OpenHands writes them.
 _METADATA_KEYS = ("function_name", "tool_call_id", "model_response", "total_calls_in_response")
 
@@ -323,6 +332,8 @@ def _shapes(cls: type[Event]) -> Callable[[_Keys, _Keys | None], _Shape]:
     readers = dict(_BASE_READERS)
     if issubclass(cls, Observation):
         readers["content"] = ("content", _as_it_is)
+    else:
+        readers["model_response"] = ("model_response", _read_response)
     payload_readers = _payload_readers(cls)
 
     @functools.lru_cache(maxsize=256)

@@ -167,6 +167,9 @@ def _given_response(value: Any) -> ModelResponse | None:
     return None if value is None else ModelResponse.of(value)
 
 
+Response = Annotated[ModelResponse | None, CheckedBy(_response)]
+
+
 @validated({"arbitrary_types_allowed": True})
 class ToolCallMetadata(Validated):
     """Which call of which LLM response an action carries out, or an observation answers.
@@ -178,7 +181,7 @@ class ToolCallMetadata(Validated):
     function_name: str
     tool_call_id: str
     total_calls_in_response: int = 1
-    model_response: Annotated[ModelResponse | None, CheckedBy(_response)] = None
+    model_response: Response = None
 
     @property
     def response_id(self) -> str | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import json
 import typing
 from collections.abc import Mapping
 from types import UnionType
@@ -206,9 +207,16 @@ def _top() -> dict[str, st.SearchStrategy[Any]]:
         "cause": st.integers(0, 100) | _ODD,
         "tool_call_metadata": _metadata_wire(),
         "llm_metrics": st.none() | json_objects() | pick(([], "odd", 3)),
+        "model_response": st.none() | json_objects().map(_as_read) | pick(([], "odd", 3)),
         "success": st.booleans(),
         "timeout": pick((120, 1.5, None)),
     }
+
+
+def _as_read(data: dict[str, Any]) -> dict[str, Any]:
+    """As JSON text gives it: two halves of a character, written apart, are one character."""
+    read: dict[str, Any] = json.loads(json.dumps(data))
+    return read
 
 
 @functools.cache

@@ -118,6 +118,20 @@ def test_an_answer_without_calls_is_a_message_and_a_finish_is_not_waited_for() -
     assert check_messages(context.messages()) == []
 
 
+def test_what_a_text_answer_does_not_say_is_kept_and_not_sent() -> None:
+    """Providers want reasoning back within a tool loop only, and a text answer ends one."""
+    message = {"role": "assistant", "content": "Which test?", "reasoning_content": "Not clear."}
+    response = {"id": "r", "choices": [{"message": message, "finish_reason": "stop"}]}
+    context = started()
+    (said,) = context.record(response)
+    read = event_from_dict(json.loads(json.dumps(event_to_dict(said))))
+    for event in (said, read):
+        assert isinstance(event, MessageAction)
+        assert event.model_response is not None
+        assert event.model_response.to_dict() == response
+    assert context.messages()[1] == {"role": "assistant", "content": "Which test?"}
+
+
 def test_an_empty_answer_is_kept_and_says_nothing() -> None:
     context = started()
     before = context.messages()

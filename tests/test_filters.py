@@ -226,6 +226,7 @@ def said(event: Event, text: str) -> bool:
         "source",
         "timestamp",
         "tool_call_metadata",
+        "model_response",
         "llm_metrics",
     ):
         data.pop(key, None)

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import example, given, strategies as st
 
 from eventfold.events import (
+    Action,
     CmdOutputObservation,
     CmdRunAction,
     Event,
@@ -246,6 +247,8 @@ def test_what_was_recorded_beside_the_fields_has_a_utf8_form_too(data: dict[str,
     expected = {**shown(data), **{key: written[key] for key in ("id", "source", "timestamp")}}
     if isinstance(data.get("tool_call_metadata"), dict):
         expected["tool_call_metadata"] = data["tool_call_metadata"]
+    if isinstance(data.get("model_response"), dict) and isinstance(stored, Action):
+        expected["model_response"] = data["model_response"]
     assert written == expected
 
 
