@@ -381,7 +381,7 @@ def test_nothing_is_cleared_up_to_the_trigger_and_all_but_the_newest_above() -> 
     view = view_of(S(), U(), pairs(6))
     whole = ToolClearingCondenser(10**6)
     assert condensed(whole, view) is view
-    size = sum(weight.tokens for weight in whole._weights.values())
+    size = sum(weight.tokens for weight in whole._uses._weights.values())
     assert condensed(ToolClearingCondenser(size), view) is view
     condenser = ToolClearingCondenser(size - 1)
     assert changed(condenser, view) == [3, 5, 7]
@@ -411,7 +411,7 @@ def test_a_gain_that_is_too_small_is_not_worth_the_cache() -> None:
 
 
 def _uses(condenser: ToolClearingCondenser) -> list[Any]:
-    return [(turn, use) for turn, weight in condenser._weights.items() for use in weight.uses]
+    return [(turn, use) for turn, weight in condenser._uses._weights.items() for use in weight.uses]
 
 
 def test_excluded_tools_stay() -> None:
