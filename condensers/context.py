@@ -7,7 +7,7 @@ from dataclasses import replace
 from itertools import takewhile
 from typing import Any, TypeAlias
 
-from ..events.actions import MessageAction
+from ..events.actions import MCPAction, MessageAction
 from ..events.condensation import CondensationAction, CondensationRequestAction
 from ..events.event import Action, Event, EventSource, InvalidArgument, Observation
 from ..events.observations import ErrorObservation
@@ -19,8 +19,9 @@ from ..memory.state import State
 from ..memory.tokens import SHORTEST_RESULT, Budget, TokenCounter
 from ..memory.turns import is_response
 from ..memory.view import View
-from .base import CannotCondense, Condensation, Condenser, cannot_condense
+from .base import CannotCondense, Condensation, Condenser, cannot_condense, check_outcome
 from .errors import is_context_overflow
+from .folding import Folds, own_tools, tool_name
 from .recording import Answer, actions_in, observation_of
 
 __all__ = ["AgentContext"]
@@ -42,9 +43,10 @@ class AgentContext:
     ``budget`` is the model's window: with it every prompt fits, or :class:`CannotCondense` says why
     none can. Its counter is calibrated by what the responses say of their tokens. ``tools`` are the
     tool definitions that are sent beside the messages; they count, and calls of others are
-    answered with an error. ``max_message_chars`` limits each observation (with a budget, 2
-    characters for each token of the window, if nothing is given); ``vision`` says whether images
-    are sent.
+    answered with an error. Those of :data:`FOLD_TOOL` and :data:`CONDENSE_TOOL` (from
+    ``condensers.folding``), where they are given, are carried out by the context itself.
+    ``max_message_chars`` limits each observation (with a budget, 2 characters for each token of the
+    window, if nothing is given); ``vision`` says whether images are sent.
 
     All state is in the stream: a context that is made anew for it goes on where the last one
     stopped. Raises :class:`InvalidArgument` for a negative limit.
@@ -77,7 +79,9 @@ class AgentContext:
         self._prompt: list[Message] | None = None
         self._prompt_end = -1
         self._prompt_limit: int | None = None
-        self._tools = frozenset(name for tool in tools if (name := _name_of(tool)))
+        self._tools = frozenset(name for tool in tools if (name := tool_name(tool)))
+        self._own_tools = own_tools(tools)
+        self._folds = Folds(stream)
         self._limit = max_message_chars
         if max_message_chars is None and self._budget is not None:
             self._limit = self._budget.longest_result
@@ -144,10 +148,25 @@ class AgentContext:
         """
         if not is_context_overflow(error):
             return False
-        if self._requests_since(is_response) >= _MOST_OVERFLOWS:
+        since = self._requests_since(is_response)
+        if sum(not request.is_voluntary for request in since) >= _MOST_OVERFLOWS:
             return False
         self.stream.append(CondensationRequestAction(), EventSource.AGENT)
         return True
+
+    def request_condensation(self, action: Event | None = None) -> Event:
+        """Asks, in the user's name, that the next :meth:`messages` condense; returns the request.
+
+        With ``action``, a call of :data:`CONDENSE_TOOL` in a loop that does not :meth:`record`, it
+        is the agent who asks, and the call is answered. Where nothing can be condensed, that is
+        noted in ``state.extra_data``, and the prompt is sent as it is, if it fits.
+        """
+        if action is None:
+            return self.stream.append(CondensationRequestAction(), EventSource.USER)
+        self._check_is_here(action)
+        request = CondensationRequestAction(cause=action.id, source=EventSource.AGENT)
+        result = observation_of("A condensation of the history is requested.", action)
+        return self.stream.extend([result, request])[-1]
 
     # ------------------------------------------------------------------ what came of it
 
@@ -157,7 +176,8 @@ class AgentContext:
         ``response`` is a :class:`Reply`, or what litellm or the OpenAI client returned (the object
         or the dict). Each tool call becomes an action; an answer without one becomes a
         :class:`MessageAction`, which may be empty. A call of a tool that is not among ``tools``, or
-        whose arguments are no JSON object, is answered with an error at once, and not returned.
+        whose arguments are no JSON object, is answered with an error at once, and not returned; nor
+        is a call of :data:`FOLD_TOOL` or :data:`CONDENSE_TOOL`, which is carried out here.
 
         The first action keeps in ``llm_metrics`` the response's ``usage`` and ``model``, and of the
         ``prompt``: ``sha256`` (of the messages), ``after`` (the id of the newest event in it, -1
@@ -172,11 +192,31 @@ class AgentContext:
         to_do = []
         for action, one in zip(stored, found, strict=True):
             assert isinstance(action, Action)
-            if one.problem is None:
-                to_do.append(action)
-            else:
+            if one.problem is not None:
                 self.observe(ErrorObservation(one.problem), action)
+            elif not self._carried_out(action):
+                to_do.append(action)
         return to_do
+
+    def _carried_out(self, action: Event) -> bool:
+        """Carries out a call of one of the context's own tools; False if it is none."""
+        if not isinstance(action, MCPAction) or action.name not in self._own_tools:
+            return False
+        carry_out = self.fold if action.name == "fold" else self.request_condensation
+        carry_out(action)
+        return True
+
+    def fold(self, action: Event) -> Event:
+        """Carries out a call of :data:`FOLD_TOOL`, and returns the result, which is appended: for
+        loops that do not :meth:`record`.
+
+        Closing a sub-task appends a condensation with the result: all that was done between the
+        calls that opened and closed it is forgotten, but for what the user said and for a summary.
+        A call that cannot be carried out is answered with an error. Raises
+        :class:`InvalidArgument` for what is no call of this tool that waits for its result.
+        """
+        self._check_is_here(action)
+        return self.stream.extend(self._folds.answer(action, self.state.view))[0]
 
     def observe(self, result: object, action: Event | None = None) -> Event:
         """Appends what came back for an action, and returns the stored event.
@@ -203,17 +243,16 @@ class AgentContext:
                     "answers, or append the observation to the stream"
                 )
             action = waiting[0]
+        self._check_is_here(action)
+        return self.stream.append(observation_of(result, action), EventSource.ENVIRONMENT)
+
+    def _check_is_here(self, action: Event) -> None:
         known = self.stream[action.id] if 0 <= action.id < len(self.stream) else None
         if known is not action and known != action:
             raise InvalidArgument(
                 f"the action (id {action.id}) is none of this stream: give one that record() "
                 "returned"
             )
-        observation = observation_of(result, action)
-        return self.stream.append(
-            observation.replace(cause=action.id, tool_call_metadata=action.tool_call_metadata),
-            EventSource.ENVIRONMENT,
-        )
 
     def _metrics(self, data: Mapping[str, Any]) -> dict[str, Any]:
         metrics = {key: data[key] for key in ("model", "usage") if data.get(key)}
@@ -239,6 +278,8 @@ class AgentContext:
         self.condensations = []
         self._prompt = None
         budget = self.budget
+        for action in self.state.waiting if self._own_tools else ():
+            self._carried_out(action)  # the process was killed before it was
         while True:
             view = self.state.view
             outcome = yield view
@@ -250,11 +291,11 @@ class AgentContext:
                 assert isinstance(stored, CondensationAction)
                 self.condensations.append(stored)
                 if self.condenser.metadata:
-                    notes = self.state.extra_data.setdefault("condenser_meta", [])
-                    notes.append(dict(self.condenser.metadata))
+                    self._note(self.condenser.metadata)
                 continue
             if isinstance(outcome, CannotCondense):
                 return self._shortened(outcome)
+            check_outcome(outcome, self.condenser)
             if outcome.unhandled_condensation_request:
                 why = "no condenser answered the request"
                 return self._shortened(cannot_condense(view, budget, why))
@@ -262,6 +303,9 @@ class AgentContext:
             if budget is None or budget.fits(messages):
                 return self._to_send(outcome, messages, self._limit)
             self.stream.append(CondensationRequestAction(), EventSource.AGENT)
+
+    def _note(self, what: Mapping[str, Any]) -> None:
+        self.state.extra_data.setdefault("condenser_meta", []).append(dict(what))
 
     def _said(self, view: View, limit: int | None) -> list[Message]:
         return self.memory.process_events(
@@ -276,16 +320,20 @@ class AgentContext:
         """
         budget = self.budget
         view = self.state.view if refusal.view is None else refusal.view
-        if self._is_of_the_past():
+        requests = self._requests_since(
+            lambda event: isinstance(event, CondensationAction) or is_response(event)
+        )
+        in_vain = sum(not request.is_voluntary for request in requests)
+        voluntary = bool(requests) and not in_vain
+        if voluntary:
+            self._note({"reason": "a condensation was asked for", "not_done": str(refusal)})
+        if voluntary or self._is_of_the_past():
             messages = self._said(view, self._limit)
             if budget is None or budget.fits(messages):
                 return self._to_send(view, messages, self._limit)
         if budget is None or self._limit is None:
             raise refusal
         limit, tokens = self._limit, budget.count(self._said(view, self._limit))
-        in_vain = self._requests_since(
-            lambda event: isinstance(event, CondensationAction) or is_response(event)
-        )
         while limit > SHORTEST_RESULT:
             limit = max(SHORTEST_RESULT, limit // 2)
             messages = self._said(view, limit)
@@ -303,14 +351,14 @@ class AgentContext:
         for event in self.stream.events(reverse=True):
             if isinstance(event, MessageAction) and event.source == EventSource.USER:
                 return True
-            if isinstance(event, CondensationRequestAction):
+            if isinstance(event, CondensationRequestAction) and not event.is_voluntary:
                 return False
         return False
 
-    def _requests_since(self, ends: Callable[[Event], bool]) -> int:
-        """How many condensations were requested since the newest event that ends the search."""
+    def _requests_since(self, ends: Callable[[Event], bool]) -> list[CondensationRequestAction]:
+        """The requests to condense since the newest event that ends the search."""
         newer = takewhile(lambda event: not ends(event), self.stream.events(reverse=True))
-        return sum(isinstance(event, CondensationRequestAction) for event in newer)
+        return [event for event in newer if isinstance(event, CondensationRequestAction)]
 
     def _to_send(self, view: View, messages: list[Message], limit: int | None) -> list[Message]:
         self.condensed = view
@@ -325,10 +373,3 @@ def _calibrated(counter: TokenCounter, metrics: Mapping[str, Any]) -> TokenCount
         case {"usage": {"prompt_tokens": int(reported)}, "prompt": {"tokens": int(counted)}}:
             return counter.calibrated(reported, counted)
     return counter
-
-
-def _name_of(tool: Mapping[str, Any]) -> str | None:
-    """The name of a tool definition, in OpenAI's form or in Anthropic's."""
-    function = tool.get("function")
-    name = (function if isinstance(function, Mapping) else tool).get("name")
-    return name if isinstance(name, str) else None

@@ -144,8 +144,14 @@ def _json_error(call: ToolCall) -> str:
 
 
 def observation_of(result: object, action: Event) -> Observation:
-    """What came back for an action: an observation as it is, an exception as an error, text (or
-    other JSON data, as text) as the kind that fits the action."""
+    """What came back for an action, as its answer: an observation as it is, an exception as an
+    error, text (or other JSON data, as text) as the kind that fits the action."""
+    return _observation(result, action).replace(
+        cause=action.id, tool_call_metadata=action.tool_call_metadata
+    )
+
+
+def _observation(result: object, action: Event) -> Observation:
     if isinstance(result, Observation):
         return result
     if isinstance(result, BaseException):

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from .event import Action, InvalidArgument, JsonObject, Observation, Text, register_event
+from .event import (
+    Action,
+    EventSource,
+    InvalidArgument,
+    JsonObject,
+    Observation,
+    Text,
+    register_event,
+)
 
 __all__ = ["AgentCondensationObservation", "CondensationAction", "CondensationRequestAction"]
 
@@ -54,7 +62,13 @@ class CondensationAction(Action):
 
 @register_event("condensation_request")
 class CondensationRequestAction(Action):
-    """Asks that the history be made smaller, whatever its size: the prompt did not fit."""
+    """Asks that the history be made smaller, whatever its size: the prompt did not fit, or the user
+    (``source``) or the agent (by the call that is the ``cause``) would have it so."""
+
+    @property
+    def is_voluntary(self) -> bool:
+        """True if it was asked for, and no prompt has been too long."""
+        return self.source == EventSource.USER or self.cause is not None
 
 
 @register_event("condense")

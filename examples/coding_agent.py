@@ -36,7 +36,7 @@ from eventfold import (
     SystemMessageAction,
     condenser_from_config,
 )
-from eventfold.condensers import LLM
+from eventfold.condensers import CONDENSE_TOOL, FOLD_TOOL, LLM
 from eventfold.events import InvalidArgument, JsonlEventStore, Observation, ToolCall
 from eventfold.memory import ChatModel, Reply
 from eventfold.memory.message import ChatDict
@@ -70,6 +70,8 @@ TOOLS = [
     ),
     tool("think", "Notes a thought.", "thought"),
     tool("finish", "Ends the task.", "message"),
+    FOLD_TOOL,  # these two are carried out by the context
+    CONDENSE_TOOL,
 ]
 
 
@@ -147,7 +149,7 @@ def run(context: AgentContext, model: ChatModel, task: str, steps: int) -> str:
 
 
 class Scripted:
-    """A model without a key: what it asks for depends on how often it was answered."""
+    """A model without a key: what it asks for depends on what it asked for last."""
 
     SCRIPT: Sequence[tuple[str, dict[str, Any]]] = (
         ("bash", {"command": "mkdir -p hello && ls"}),
@@ -157,6 +159,7 @@ class Scripted:
         ),
         ("bash", {"command": "python3 hello/greet.py"}),
         ("think", {"thought": "A letter is missing."}),
+        ("fold", {"command": "open", "task": "Correct the letter."}),
         (
             "str_replace_editor",
             {
@@ -167,6 +170,7 @@ class Scripted:
             },
         ),
         ("str_replace_editor", {"command": "view", "path": "hello/greet.py"}),
+        ("fold", {"command": "close", "summary": "helo is hello now, in hello/greet.py."}),
         ("bash", {"command": "python3 hello/greet.py"}),
         ("finish", {"message": "hello/greet.py greets."}),
     )
@@ -178,7 +182,8 @@ class Scripted:
         tools: Sequence[ChatDict] | None = None,
         max_output_tokens: int | None = None,
     ) -> Reply:
-        step = sum(message["role"] == "assistant" for message in messages)
+        ids = [call["id"] for said in messages for call in said.get("tool_calls", ())]
+        step = int(ids[-1].removeprefix("call_")) + 1 if ids else 0
         name, arguments = self.SCRIPT[min(step, len(self.SCRIPT) - 1)]
         return Reply(tool_calls=(ToolCall(f"call_{step}", name, json.dumps(arguments)),))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 import subprocess
 import sys
 import time
@@ -12,7 +13,18 @@ import pytest
 
 from eventfold.benchmarks import replay
 from eventfold.condensers import NoOpCondenser
-from eventfold.events import CmdRunAction, ErrorObservation, Event, EventStream, JsonlEventStore
+from eventfold.events import (
+    CmdRunAction,
+    CondensationAction,
+    ErrorObservation,
+    Event,
+    EventStream,
+    FileEditAction,
+    FileEditObservation,
+    FileReadAction,
+    FileReadObservation,
+    JsonlEventStore,
+)
 from eventfold.memory import ConversationMemory, Message, View, check_messages
 
 EXAMPLE = Path(__file__).parent.parent / "examples" / "coding_agent.py"
@@ -26,11 +38,15 @@ def test_the_scripted_agent_does_its_task(tmp_path: Path) -> None:
     assert (tmp_path / "hello/greet.py").read_text() == "print('hello')\n"
     stream = EventStream("agent", JsonlEventStore(tmp_path / ".sessions"))
     results = [getattr(event, "content", "") for event in stream if event.cause is not None]
-    assert results == [
-        *("hello\n", "created", "helo\n", "noted", "replaced"),
-        *("print('hello')\n", "hello\n"),
+    assert [re.split("[;.] ", result)[0] for result in results] == [
+        *("hello\n", "created", "helo\n", "noted"),
+        "The sub-task is open, 1 deep",
+        *("replaced", "print('hello')\n", "The sub-task is closed", "hello\n"),
     ]
-    assert sum(1 for _ in replay(list(stream), NoOpCondenser())) == 8
+    (folded,) = (event for event in stream if isinstance(event, CondensationAction))
+    gone = [type(stream[event_id]) for event_id in folded.forgotten]
+    assert gone == [FileEditAction, FileEditObservation, FileReadAction, FileReadObservation]
+    assert sum(1 for _ in replay(list(stream), NoOpCondenser())) == 10
 
 
 # A script of commands that each leave a mark, and take a moment before and after it.
