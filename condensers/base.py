@@ -6,7 +6,8 @@ import bisect
 import dataclasses
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Generator, Sequence
+from functools import partial
 from typing import Any, Protocol
 
 from ..events.condensation import CondensationAction
@@ -17,11 +18,14 @@ from ..memory.state import State
 from ..memory.tokens import SHORTEST_RESULT, Budget, TokenCounter
 from ..memory.turns import Turn, TurnKind, protected
 from ..memory.view import View
+from .steps import Ask, Steps, arun, run
 
 __all__ = [
     "CannotCondense",
     "Condensation",
     "Condenser",
+    "ModelFailed",
+    "Plan",
     "RollingCondenser",
     "Selection",
     "StandIn",
@@ -42,8 +46,12 @@ class CannotCondense(EventfoldError):
     view: View | None = None
 
 
-class SummaryFailed(EventfoldError):
-    """There is no usable summary; nothing is forgotten on its account."""
+class ModelFailed(EventfoldError):
+    """A language model gave no usable answer; nothing is forgotten on its account."""
+
+
+class SummaryFailed(ModelFailed):
+    """There is no usable summary."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -104,8 +112,14 @@ class Trigger(Protocol):
 class Selection(Protocol):
     """Which turns to forget."""
 
-    def __call__(self, view: View, requested: bool, budget: Budget | None, /) -> list[Turn]:
-        """The turns to forget, oldest first; none where nothing can be let go of."""
+    def __call__(
+        self, view: View, requested: bool, budget: Budget | None, /
+    ) -> list[Turn] | Steps[list[Turn]]:
+        """The turns to forget, oldest first; none where nothing can be let go of.
+
+        One that asks a language model returns :data:`~eventfold.condensers.steps.Steps`, which may
+        raise :class:`ModelFailed`.
+        """
         ...
 
 
@@ -134,9 +148,9 @@ class RollingCondenser(Condenser):
     """Forgets turns in a rolling manner: ``when`` it is time, those that ``which`` selects.
 
     With a ``stand_in`` a summary takes their place; it is made from exactly the forgotten turns and
-    the old summary. If that fails, nothing is forgotten unasked (and where a summary has its price,
-    none is tried again before the view has grown by a tenth); a request is answered by
-    ``fallback``, if there is one.
+    the old summary. If that fails, or a selection by a language model does, nothing is forgotten
+    unasked (and where asking has its price, none is asked again before the view has grown by a
+    tenth); a request is answered by ``fallback``, if there is one.
     Nothing is paid for, and nothing forgotten, unless at least ``minimum_progress`` (a fraction of
     the view's events) would go; a request takes any plan that makes the prompt smaller.
     """
@@ -167,59 +181,65 @@ class RollingCondenser(Condenser):
         self.fallback = fallback
         self._counter = TokenCounter(exact=False)
         self._memory = ConversationMemory()
-        self._failed_at: int | None = None  # events in the view when the newest summary failed
+        self._failed_at: int | None = None  # events in the view when the model failed
 
     def condense(self, view: View, budget: Budget | None = None) -> View | Condensation:
-        plan = self._plan(view, budget)
-        if plan is None:
-            return view
-        try:
-            summary = None
-            if self.stand_in is not None:
-                summary = self.stand_in.summarize(plan.forgotten, plan.previous_summary)
-            return self._carried_out(plan, summary)
-        except SummaryFailed as failure:
-            fallback = self._fallback_for(plan, failure)
-            return view if fallback is None else fallback.condense(view, budget)
+        return run(self._steps(view, budget))
 
     async def acondense(self, view: View, budget: Budget | None = None) -> View | Condensation:
-        plan = self._plan(view, budget)
-        if plan is None:
-            return view
-        try:
-            summary = None
-            if self.stand_in is not None:
-                summary = await self.stand_in.asummarize(plan.forgotten, plan.previous_summary)
-            return self._carried_out(plan, summary)
-        except SummaryFailed as failure:
-            fallback = self._fallback_for(plan, failure)
-            return view if fallback is None else await fallback.acondense(view, budget)
+        return await arun(self._steps(view, budget))
 
-    def _plan(self, view: View, budget: Budget | None) -> _Plan | None:
+    def _steps(self, view: View, budget: Budget | None) -> Steps[View | Condensation]:
+        """Condensing without the calls themselves."""
         self.metadata = {}
         requested = view.unhandled_condensation_request
         reason = "a condensation was requested" if requested else self.when(view, budget)
         if reason is None:
-            return None
+            return view
         if not requested and self._has_just_failed(view):
-            self.metadata = {"reason": reason, "not_done": "the summary has just failed"}
-            return None
-        forgotten = self.which(view, requested, budget)
-        plan = _Plan(view, budget, requested, reason, forgotten)
-        events = sum(len(turn.events) for turn in forgotten)
-        if not forgotten:
+            self.metadata = {"reason": reason, "not_done": "the model has just failed"}
+            return view
+        plan = Plan(view, budget, requested, reason)
+        try:
+            forgotten = self.which(view, requested, budget)
+            if isinstance(forgotten, Generator):
+                forgotten = yield from forgotten
+            plan = dataclasses.replace(plan, forgotten=forgotten)
+            if not self._is_enough(plan):
+                return view
+            summary = None
+            if self.stand_in is not None:
+                told = (forgotten, plan.previous_summary)
+                summary = yield Ask(
+                    partial(self.stand_in.summarize, *told),
+                    partial(self.stand_in.asummarize, *told),
+                )
+            return self._carried_out(plan, summary)
+        except ModelFailed as failure:
+            fallback = self._fallback_for(plan, failure)
+        if fallback is None:
+            return view
+        outcome: View | Condensation = yield Ask(
+            partial(fallback.condense, view, budget), partial(fallback.acondense, view, budget)
+        )
+        return outcome
+
+    def _is_enough(self, plan: Plan) -> bool:
+        """Whether so much would go that it is worth a summary."""
+        events = sum(len(turn.events) for turn in plan.forgotten)
+        if not plan.forgotten:
             self._give_up(plan, "no turn can be forgotten")
-            return None
-        if not requested and events < self.minimum_progress * len(view):
-            self.metadata = {"reason": reason, "not_done": f"only {events} events could go"}
-            return None
-        return plan
+            return False
+        if not plan.requested and events < self.minimum_progress * len(plan.view):
+            self.metadata = {"reason": plan.reason, "not_done": f"only {events} events could go"}
+            return False
+        return True
 
     def _has_just_failed(self, view: View) -> bool:
         failed = self._failed_at
         return failed is not None and failed <= len(view) and 10 * len(view) < 11 * failed
 
-    def _carried_out(self, plan: _Plan, summary: str | Summary | None) -> View | Condensation:
+    def _carried_out(self, plan: Plan, summary: str | Summary | None) -> View | Condensation:
         text = summary.text if isinstance(summary, Summary) else summary
         action = _proposal(plan, text)
         after = plan.view.copy()
@@ -250,18 +270,18 @@ class RollingCondenser(Condenser):
         tokens = self._counter.count([Message.user_message(summary)])
         return tokens <= 0.75 * (saved + tokens)
 
-    def _fallback_for(self, plan: _Plan, failure: SummaryFailed) -> Condenser | None:
-        """Who answers a request without this summary; nothing is forgotten unasked."""
+    def _fallback_for(self, plan: Plan, failure: ModelFailed) -> Condenser | None:
+        """Who answers a request without this model; nothing is forgotten unasked."""
         if self.pays_for_summaries:
             self._failed_at = len(plan.view)
-        _log.warning("%s: no summary: %s", type(self).__name__, failure)
+        _log.warning("%s: %s", type(self).__name__, failure)
         fallback = self.fallback if plan.requested else None
         if fallback is None:
             self._give_up(plan, str(failure))
-        self.metadata = {"reason": plan.reason, "summary_failed": str(failure)}
+        self.metadata = {"reason": plan.reason, "failed": str(failure)}
         return fallback
 
-    def _give_up(self, plan: _Plan, why: str) -> None:
+    def _give_up(self, plan: Plan, why: str) -> None:
         """Leaves all as it is; where a condensation was requested, that is an error."""
         self.metadata = {"reason": plan.reason, "not_done": why}
         if plan.requested:
@@ -274,12 +294,14 @@ class RollingCondenser(Condenser):
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class _Plan:
+class Plan:
+    """What is to be forgotten, and why. Without a selection yet, nothing is."""
+
     view: View
     budget: Budget | None
     requested: bool
     reason: str
-    forgotten: list[Turn]
+    forgotten: Sequence[Turn] = ()
 
     @property
     def previous_summary(self) -> str | None:
@@ -293,7 +315,7 @@ class _Plan:
         return [event for turn in turns for event in turn.events]
 
 
-def _proposal(plan: _Plan, summary: str | None) -> CondensationAction:
+def _proposal(plan: Plan, summary: str | None) -> CondensationAction:
     ids = [event.id for turn in plan.forgotten for event in turn.events]
     if summary is not None:  # it takes the place of the old one
         ids += [event.id for event in plan.summaries]
@@ -304,6 +326,15 @@ def _proposal(plan: _Plan, summary: str | None) -> CondensationAction:
         summary_offset=None if summary is None else summary_offset(plan.view, ids),
         source=EventSource.AGENT,
     )
+
+
+def check_outcome(outcome: object, condenser: object) -> None:
+    """Raises :class:`InvalidArgument` for what no condenser may return; the message names it."""
+    if not isinstance(outcome, View | Condensation):
+        raise InvalidArgument(
+            f"{type(condenser).__name__}.condense has to return a View or a Condensation; it "
+            f"returned {outcome!r:.80}"
+        )
 
 
 def prompt_of(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any, TypeAlias
 
 from ..events.event import InvalidArgument
@@ -15,10 +16,11 @@ from .errors import is_context_overflow
 from .ledger import ArtifactLedger
 from .llm import LLM
 from .parallel import acall_each, call_each
+from .steps import Ask, Steps, arun, run
 from .summary_prompt import SummaryPrompt
 from .summary_record import Block, cut, fenced, ids_of, most_tokens, parts_of, record_of, tokens_of
 
-__all__ = ["LEDGER_LINE", "LLMSummary"]
+__all__ = ["LEDGER_LINE", "PART", "LLMSummary", "apart", "said_before"]
 
 INSTRUCTIONS = """\
 You keep the memory of an agent whose history has become too long. Below is the part of it that the
@@ -51,9 +53,7 @@ _LEAST_INPUT = 500  # tokens
 _LEVEL = 0.9  # of the tokens that were to be merged, what their summaries may have at most
 _DETAILS = 32_000  # characters of all part summaries that a condensation keeps
 
-_Request: TypeAlias = list[ChatDict]
-_Answers: TypeAlias = list[str] | Exception
-"""One for each request, or how one of them failed."""
+Request: TypeAlias = list[ChatDict]
 
 
 class LLMSummary:
@@ -87,6 +87,10 @@ class LLMSummary:
     Raises :class:`InvalidArgument` for limits below 1, or a template that cannot be used.
     """
 
+    instructions = INSTRUCTIONS
+    complete: tuple[str | None, ...] = (None, "stop", "end_turn", "eos")
+    """The finish reasons of a complete answer."""
+
     def __init__(
         self,
         llm: ChatModel,
@@ -116,50 +120,74 @@ class LLMSummary:
         self.max_output_tokens = max_output_tokens
         self.ledger_chars = ledger_chars
         self.parallel = parallel
+        self.beside: Mapping[str, Any] = {}
+        """What a call is given beside the messages and the limit of the output."""
+        self.beside_tokens = 0
+        """About how many tokens that takes."""
         self._counter = TokenCounter(exact=False)
 
     def summarize(self, forgotten: Sequence[Turn], previous: str | None) -> Summary:
-        plan = self._planned(forgotten, previous)
-        requests = next(plan)
-        while True:
-            try:
-                answers: _Answers = call_each(self._ask, requests, self.parallel)
-            except Exception as error:
-                answers = error
-            try:
-                requests = plan.send(answers)
-            except StopIteration as done:
-                summary: Summary = done.value
-                return summary
+        return run(self._planned(forgotten, previous))
 
     async def asummarize(self, forgotten: Sequence[Turn], previous: str | None) -> Summary:
-        plan = self._planned(forgotten, previous)
-        requests = next(plan)
-        while True:
-            try:
-                answers: _Answers = await acall_each(self._aask, requests, self.parallel)
-            except Exception as error:
-                answers = error
-            try:
-                requests = plan.send(answers)
-            except StopIteration as done:
-                summary: Summary = done.value
-                return summary
+        return await arun(self._planned(forgotten, previous))
 
-    def _ask(self, request: _Request) -> str:
-        return _checked(self.llm.completion(request, max_output_tokens=self.max_output_tokens))
+    # ------------------------------------------------------------------ the calls
 
-    async def _aask(self, request: _Request) -> str:
-        limit = self.max_output_tokens
-        return _checked(await self.llm.acompletion(request, max_output_tokens=limit))
+    def _answers(self, requests: Sequence[Request]) -> Steps[list[str]]:
+        """What is said to requests that do not depend on each other."""
+        try:
+            answers: list[str] = yield Ask(
+                partial(call_each, self._ask, requests, self.parallel),
+                partial(acall_each, self._aask, requests, self.parallel),
+            )
+        except SummaryFailed:
+            raise
+        except Exception as error:
+            if is_context_overflow(error):
+                raise _TooLong(repr(error)) from error
+            raise SummaryFailed(f"the model failed: {error!r}") from error
+        return answers
+
+    def _ask(self, request: Request) -> str:
+        return run(self._asked(request))
+
+    async def _aask(self, request: Request) -> str:
+        return await arun(self._asked(request))
+
+    def _asked(self, request: Request) -> Steps[str]:
+        try:
+            reply = yield self._call(request, **self.beside)
+        except Exception as error:
+            simpler = self._simpler(request, error)
+            if simpler is None:
+                raise
+            reply = yield self._call(simpler)
+        if reply.finish_reason not in self.complete:
+            raise SummaryFailed(f"the model's answer is not complete ({reply.finish_reason})")
+        return self._answer(reply)
+
+    def _call(self, request: Request, **beside: Any) -> Ask:
+        beside = {"max_output_tokens": self.max_output_tokens, **beside}
+        return Ask(
+            partial(self.llm.completion, request, **beside),
+            partial(self.llm.acompletion, request, **beside),
+        )
+
+    def _simpler(self, request: Request, error: Exception) -> Request | None:
+        """What to ask once more, with nothing beside it, where a call was refused; None: it is not
+        to be asked again."""
+        return None
+
+    def _answer(self, reply: Reply) -> str:
+        """What a complete reply says. Raises :class:`SummaryFailed` if that is nothing."""
+        if not reply.text.strip():
+            raise SummaryFailed("the model's answer is empty")
+        return clean(reply.text.strip())
 
     # ------------------------------------------------------------------ what to ask
 
-    def _planned(
-        self, forgotten: Sequence[Turn], previous: str | None
-    ) -> Generator[list[_Request], _Answers, Summary]:
-        """A summary without the calls themselves: yields requests that do not depend on each other,
-        and is sent their answers."""
+    def _planned(self, forgotten: Sequence[Turn], previous: str | None) -> Steps[Summary]:
         limit = self.max_input_tokens or self._window()
         record = record_of(forgotten)
         if not record:
@@ -178,7 +206,7 @@ class LLMSummary:
 
     def _within(
         self, limit: int, record: Sequence[Block], previous: str | None
-    ) -> Generator[list[_Request], _Answers, tuple[str, list[Block]]]:
+    ) -> Steps[tuple[str, list[Block]]]:
         """The summary, and those of the parts if there were any, with calls of ``limit`` tokens."""
         longest = max(200, limit // 2)  # characters
         blocks = list(cut(record, longest))
@@ -189,7 +217,7 @@ class LLMSummary:
                 self._room(previous, note, limit) <= 0
                 or (parts and self._fits(blocks, None, note, limit))
             ):  # it is too long for the last call
-                blocks = [*cut([_said_before(previous)], longest), *blocks]
+                blocks = [*cut([said_before(previous)], longest), *blocks]
                 previous = None
             merged = yield from self._merged(blocks, limit, again=bool(parts))
             before, blocks = blocks, list(cut(merged, longest))
@@ -197,27 +225,33 @@ class LLMSummary:
                 self._check_shorter(before, blocks)
             parts = parts or merged
             note = WHOLE
-        (words,) = yield from _answered([self._request(blocks, previous, note)])
+        (words,) = yield from self._answers([self._request(blocks, previous, note)])
         return words, parts
 
     def _merged(
-        self, blocks: Sequence[Block], limit: int, *, again: bool
-    ) -> Generator[list[_Request], _Answers, list[Block]]:
-        """A summary of each part that fits into a call.
+        self,
+        blocks: Sequence[Block],
+        limit: int,
+        *,
+        previous: str | None = None,
+        again: bool = False,
+    ) -> Steps[list[Block]]:
+        """A summary of each part that fits into a call, next to the previous summary if it is
+        given.
 
         If these are summaries themselves (``again``), what is left for a last part that is not full
         stays as it is: long summaries get shorter only where one takes the place of more than one.
         """
-        room = self._room(None, PART.format(place=1_000, count=1_000), limit)
+        room = self._room(previous, PART.format(place=1_000, count=1_000), limit)
         parts = parts_of(blocks, room, self._counter)
         left: list[Block] = []
         if again and len(parts) > 1 and tokens_of(parts[-1], self._counter) <= room * 3 // 4:
             left = parts.pop()
         places = range(1, len(parts) + 1)
         note = PART if len(parts) > 1 else ""
-        answers = yield from _answered(
+        answers = yield from self._answers(
             [
-                self._request(part, None, note.format(place=place, count=len(parts)))
+                self._request(part, previous, note.format(place=place, count=len(parts)))
                 for place, part in zip(places, parts, strict=True)
             ]
         )
@@ -243,14 +277,15 @@ class LLMSummary:
     def _room(self, previous: str | None, note: str, limit: int) -> int:
         """The tokens that a call has for blocks; a quarter at least, where long instructions alone
         would leave less."""
-        room = limit - self._counter.count(self._request([], previous, note))
+        asked = self._counter.count(self._request([], previous, note)) + self.beside_tokens
+        room = limit - asked
         return room if previous is not None else max(room, limit // 4)
 
-    def _request(self, blocks: Sequence[Block], previous: str | None, note: str) -> _Request:
-        before = [] if previous is None else [_said_before(previous)]
+    def _request(self, blocks: Sequence[Block], previous: str | None, note: str) -> Request:
+        before = [] if previous is None else [said_before(previous)]
         record = note + fenced([*before, *blocks])
         if self.prompt is None:
-            instructions, rest = INSTRUCTIONS, record
+            instructions, rest = self.instructions, record
         else:
             instructions, rest = self.prompt.render(record, previous, self.max_output_tokens)
         if not rest:
@@ -269,9 +304,8 @@ class LLMSummary:
     ) -> str:
         if not self.ledger_chars:
             return words
-        _, line, before = f"\n{previous or ''}".rpartition(f"\n{LEDGER_LINE}\n")
-        if line:  # more than before: what had no room would be lost for ever
-            room += len(before)
+        _, before = apart(previous or "")
+        room += len(before)  # more than before: what had no room would be lost for ever
         ledger = ArtifactLedger.parse(before).merge(ArtifactLedger.from_turns(forgotten))
         needed = ledger.needed()
         if needed:  # and a line of what had no room
@@ -281,30 +315,18 @@ class LLMSummary:
         return f"{own}\n\n{LEDGER_LINE}\n\n{told}" if told else own
 
 
+def apart(summary: str) -> tuple[str, str]:
+    """The model's words in a summary, and the ledger below them."""
+    words, line, ledger = f"\n{summary}".rpartition(f"\n{LEDGER_LINE}\n")
+    return (words[1:], ledger) if line else (summary, "")
+
+
 class _TooLong(Exception):
     """The model refused a call as too long."""
 
 
-def _answered(requests: list[_Request]) -> Generator[list[_Request], _Answers, list[str]]:
-    answers = yield requests
-    if isinstance(answers, SummaryFailed):
-        raise answers
-    if isinstance(answers, Exception):
-        if is_context_overflow(answers):
-            raise _TooLong(repr(answers)) from answers
-        raise SummaryFailed(f"the model failed: {answers!r}") from answers
-    return answers
-
-
-def _checked(reply: Reply) -> str:
-    if not reply.text.strip():
-        raise SummaryFailed("the model's answer is empty")
-    if reply.finish_reason not in (None, "stop", "end_turn", "eos"):
-        raise SummaryFailed(f"the model's answer is not complete ({reply.finish_reason})")
-    return clean(reply.text.strip())
-
-
-def _said_before(previous: str) -> Block:
+def said_before(previous: str) -> Block:
+    """The previous summary, as a summarizer is given it."""
     return Block("previous summary", clean(previous))
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal, Self
+from typing import Any, Literal, Self
 
 from pydantic import AliasChoices, Field, model_validator
 
@@ -11,26 +11,39 @@ from ..memory.message import ChatModel
 from ..memory.tokens import Budget
 from ..memory.turns import Turn, TurnKind
 from ..memory.view import View
-from .base import Condenser, RollingCondenser, check_sizes, down_to, forgettable
-from .config import CondenserConfig, InvalidConfig, Parts, SomeConfig, register_condenser
+from .base import Condenser, RollingCondenser, StandIn, check_sizes, down_to, forgettable
+from .config import (
+    CondenserConfig,
+    InvalidConfig,
+    Parts,
+    SomeConfig,
+    built,
+    register_condenser,
+)
 from .extractive import ExtractiveModel
 from .llm import LLM, LLMConfig
 from .llm_summary import LLMSummary
 from .summary_prompt import SummaryPrompt
 from .window import ConversationWindowCondenser
 
-__all__ = ["LLMSummarizingCondenser", "LLMSummarizingCondenserConfig"]
+__all__ = [
+    "LLMSummarizingCondenser",
+    "LLMSummarizingCondenserConfig",
+    "SummarizingCondenser",
+    "SummarizingCondenserConfig",
+    "chat_model",
+]
 
 
-class LLMSummarizingCondenser(RollingCondenser):
-    """Lets an LLM summarize the older half when the view has more than ``max_size`` events, or its
-    prompt more than ``max_tokens`` (estimated; None: any number).
+class SummarizingCondenser(RollingCondenser):
+    """Puts a summary in the place of the older half when the view has more than ``max_size``
+    events, or its prompt more than ``max_tokens`` (estimated; None: any number).
 
     ``keep_first`` events at the beginning are kept (None: the task), and the newest
     ``keep_user_messages`` messages of the user (one at least). On request it acts at any size.
-    Where the LLM fails, nothing is forgotten, and it is not asked again before the view has grown
-    by a tenth; a request is then answered by ``fallback`` (a :class:`ConversationWindowCondenser`
-    if none is given). The other arguments are those of :class:`LLMSummary`.
+    Where there is no summary, nothing is forgotten, and none is tried again before the view has
+    grown by a tenth; a request is then answered by ``fallback`` (a
+    :class:`ConversationWindowCondenser` if none is given).
 
     Raises :class:`InvalidArgument` for sizes that leave no room.
     """
@@ -39,17 +52,12 @@ class LLMSummarizingCondenser(RollingCondenser):
 
     def __init__(
         self,
-        llm: ChatModel,
+        stand_in: StandIn,
         max_size: int = 100,
         keep_first: int | None = None,
         *,
         max_tokens: int | None = None,
         keep_user_messages: int = 1,
-        prompt: str | None = None,
-        max_input_tokens: int | None = None,
-        max_output_tokens: int | None = None,
-        ledger_chars: int = 2_000,
-        parallel: int = 4,
         minimum_progress: float = 0.1,
         fallback: Condenser | None = None,
     ) -> None:
@@ -66,18 +74,10 @@ class LLMSummarizingCondenser(RollingCondenser):
         self.max_tokens = max_tokens
         self.keep_first = keep_first
         self.keep_user_messages = keep_user_messages
-        summary = LLMSummary(
-            llm,
-            prompt=prompt,
-            max_input_tokens=max_input_tokens,
-            max_output_tokens=max_output_tokens,
-            ledger_chars=ledger_chars,
-            parallel=parallel,
-        )
         super().__init__(
             self._too_many,
             self._older,
-            summary,
+            stand_in,
             minimum_progress=minimum_progress,
             fallback=fallback if fallback is not None else ConversationWindowCondenser(),
         )
@@ -106,11 +106,48 @@ class LLMSummarizingCondenser(RollingCondenser):
         return max(forgotten, down_to(view, candidates, len(view), limit), key=len)
 
 
-@register_condenser
-class LLMSummarizingCondenserConfig(CondenserConfig):
-    """``type: llm``"""
+class LLMSummarizingCondenser(SummarizingCondenser):
+    """Lets an LLM summarize the older half, in its own words: a :class:`SummarizingCondenser` with
+    an :class:`LLMSummary`, whose arguments it takes."""
 
-    type: Literal["llm"] = "llm"
+    def __init__(
+        self,
+        llm: ChatModel,
+        max_size: int = 100,
+        keep_first: int | None = None,
+        *,
+        max_tokens: int | None = None,
+        keep_user_messages: int = 1,
+        prompt: str | None = None,
+        max_input_tokens: int | None = None,
+        max_output_tokens: int | None = None,
+        ledger_chars: int = 2_000,
+        parallel: int = 4,
+        minimum_progress: float = 0.1,
+        fallback: Condenser | None = None,
+    ) -> None:
+        summary = LLMSummary(
+            llm,
+            prompt=prompt,
+            max_input_tokens=max_input_tokens,
+            max_output_tokens=max_output_tokens,
+            ledger_chars=ledger_chars,
+            parallel=parallel,
+        )
+        super().__init__(
+            summary,
+            max_size,
+            keep_first,
+            max_tokens=max_tokens,
+            keep_user_messages=keep_user_messages,
+            minimum_progress=minimum_progress,
+            fallback=fallback,
+        )
+
+
+class SummarizingCondenserConfig(CondenserConfig):
+    """The options of condensers that let a language model summarize."""
+
     llm_config: LLMConfig | None = None
     """The language model; ``{model: "extractive"}`` is a stand-in that needs none."""
     max_size: int = Field(100, ge=1, validation_alias=AliasChoices("max_size", "max_events"))
@@ -143,27 +180,32 @@ class LLMSummarizingCondenserConfig(CondenserConfig):
             SummaryPrompt(self.prompt)
         return self
 
+    def settings(self, parts: Parts) -> dict[str, Any]:
+        """The arguments of the condenser, the language model among them. Raises
+        :class:`InvalidConfig` without one."""
+        settings = {name: getattr(self, name) for name in type(self).model_fields}
+        del settings["type"], settings["llm_config"]
+        settings["llm"] = parts.llm if parts.llm is not None else chat_model(self.llm_config)
+        if self.fallback is not None:
+            settings["fallback"] = built(self.fallback, parts)
+        return settings
+
+
+@register_condenser
+class LLMSummarizingCondenserConfig(SummarizingCondenserConfig):
+    """``type: llm``"""
+
+    type: Literal["llm"] = "llm"
+
     def build(self, parts: Parts) -> Condenser:
-        return LLMSummarizingCondenser(
-            parts.llm if parts.llm is not None else _model(self.llm_config),
-            self.max_size,
-            self.keep_first,
-            max_tokens=self.max_tokens,
-            keep_user_messages=self.keep_user_messages,
-            prompt=self.prompt,
-            max_input_tokens=self.max_input_tokens,
-            max_output_tokens=self.max_output_tokens,
-            ledger_chars=self.ledger_chars,
-            parallel=self.parallel,
-            minimum_progress=self.minimum_progress,
-            fallback=None if self.fallback is None else self.fallback.build(parts),
-        )
+        return LLMSummarizingCondenser(**self.settings(parts))
 
 
-def _model(config: LLMConfig | None) -> ChatModel:
+def chat_model(config: LLMConfig | None) -> ChatModel:
+    """The model of a configuration. Raises :class:`InvalidConfig` for none."""
     if config is None:
         raise InvalidConfig(
-            "a summary needs a language model: give one to condenser_from_config(..., llm=...), or "
+            "a language model is needed: give one to condenser_from_config(..., llm=...), or "
             'llm_config: {model: ..., api_base: ..., ...}; {model: "extractive"} is a stand-in '
             "that needs none"
         )

@@ -32,15 +32,27 @@ def record_of(turns: Iterable[Turn]) -> list[Block]:
 
 
 def cut(blocks: Iterable[Block], longest: int) -> Iterator[Block]:
-    """The same text; a block of more than ``longest`` characters in several."""
+    """The same text; a block of more than ``longest`` characters in several, which end with a line,
+    or at least with a word, if that leaves half of the room or less unused."""
     for block in blocks:
         if len(block.text) <= longest:
             yield block
             continue
         title, text, ids = block
-        pieces = [text[at : at + longest] for at in range(0, len(text), longest)]
+        pieces = list(_pieces(text, longest))
         for place, piece in enumerate(pieces, 1):
             yield Block(f"{title}, part {place} of {len(pieces)}", piece, ids)
+
+
+def _pieces(text: str, longest: int) -> Iterator[str]:
+    """A name or number that is cut in two stands in no call of the summarizer as what it is."""
+    at = 0
+    while len(text) - at > longest:
+        least, end = at + longest // 2, at + longest
+        border = text.rfind("\n", least, end) + 1 or text.rfind(" ", least, end) + 1
+        yield text[at : border or end]
+        at = border or end
+    yield text[at:]
 
 
 def parts_of(blocks: Iterable[Block], room: int, counter: TokenCounter) -> list[list[Block]]:
