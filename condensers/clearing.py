@@ -72,8 +72,8 @@ class ToolClearingCondenser(Condenser):
 
     def condense(self, view: View, budget: Budget | None = None) -> View | Condensation:
         ledger = _Ledger(self.trigger_tokens, self.keep, self.clear_at_least, self.keep_thinking)
-        for turn, weight in self._uses.weights(view).items():
-            ledger.add(turn, weight)
+        for turn in view.turns:
+            ledger.add(turn, self._uses.weight(turn))
         ledger.settle()
         thinking = {turn for _, turn, _ in ledger.thinking[: ledger.cleared_thinking]}
         gone = Cleared(ledger.uses, ledger.cleared_uses, ledger.cleared_uses, thinking)

@@ -23,10 +23,10 @@ class Prices(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    input: float = Field(3.0, gt=0)
-    output: float = Field(15.0, ge=0)
-    cache_read: float = Field(0.3, ge=0)
-    cache_write: float = Field(3.75, ge=0)
+    input: float = Field(default=3.0, gt=0)
+    output: float = Field(default=15.0, ge=0)
+    cache_read: float = Field(default=0.3, ge=0)
+    cache_write: float = Field(default=3.75, ge=0)
 
     @model_validator(mode="before")
     @classmethod

@@ -60,7 +60,8 @@ class RecentEventsCondenser(Condenser):
         more = _oldest(turns, stays | gone, left - self.max_events)
         result = view.without([turns[place] for place in sorted(gone.union(more))])
         if result is not view:
-            self.metadata = {"left_out": len(view) - len(result), "border": over}
+            border = over + sum(len(turns[place].events) for place in more)
+            self.metadata = {"left_out": len(view) - len(result), "border": border}
         return result
 
     def _protected(

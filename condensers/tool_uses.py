@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 from ..events.actions import MCPAction, SystemMessageAction
@@ -58,23 +58,21 @@ class ToolUses:
     def __init__(self, exclude_tools: Sequence[str] = (), *, clear_inputs: bool) -> None:
         self._exclude_tools = frozenset(exclude_tools)
         self._clear_inputs = clear_inputs
-        self._weights: dict[Turn, Weight] = {}
         self._stubs = Stubs()
 
-    def weights(self, view: View) -> Mapping[Turn, Weight]:
-        """What each turn takes, in the view's order. Each turn is weighed once."""
-        known, self._weights = self._weights, {}
-        for turn in view.turns:
-            self._weights[turn] = known[turn] if turn in known else self._weight(turn)
-        return self._weights
+    def weight(self, turn: Turn) -> Weight:
+        """What a turn takes. Each turn is weighed once."""
+        return turn.remembered(self._weigh)
 
     def without(self, view: View, cleared: Cleared) -> View:
         """The view with stubs for what is cleared; the same view if nothing is."""
+        if not (cleared.results or cleared.inputs or cleared.thinking):
+            return view
         pairs = list(_replacements(view, cleared))
         chosen, edits = [result for result, _ in pairs], [edit for _, edit in pairs]
         return self._stubs.put(view, chosen, edits, _replacement)
 
-    def _weight(self, turn: Turn) -> Weight:
+    def _weigh(self, turn: Turn) -> Weight:
         if turn.kind is not TurnKind.RESPONSE:
             return Weight(sum(_event_tokens(event) for event in turn.events), 0, ())
         said = turn.remembered(response_of)

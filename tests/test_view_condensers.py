@@ -381,7 +381,7 @@ def test_nothing_is_cleared_up_to_the_trigger_and_all_but_the_newest_above() -> 
     view = view_of(S(), U(), pairs(6))
     whole = ToolClearingCondenser(10**6)
     assert condensed(whole, view) is view
-    size = sum(weight.tokens for weight in whole._uses._weights.values())
+    size = sum(whole._uses.weight(turn).tokens for turn in view.turns)
     assert condensed(ToolClearingCondenser(size), view) is view
     condenser = ToolClearingCondenser(size - 1)
     assert changed(condenser, view) == [3, 5, 7]
@@ -405,13 +405,13 @@ def test_a_gain_that_is_too_small_is_not_worth_the_cache() -> None:
     view = view_of(S(), U(), pairs(4))
     condenser = ToolClearingCondenser(0, 1)
     condensed(condenser, view)
-    gained = sum(use.result_gain for _, use in _uses(condenser)[:3])
+    gained = sum(use.result_gain for _, use in _uses(condenser, view)[:3])
     assert changed(ToolClearingCondenser(0, 1, gained), view) == [3, 5, 7]
     assert condensed(ToolClearingCondenser(0, 1, gained + 1), view) is view
 
 
-def _uses(condenser: ToolClearingCondenser) -> list[Any]:
-    return [(turn, use) for turn, weight in condenser._uses._weights.items() for use in weight.uses]
+def _uses(condenser: ToolClearingCondenser, view: View) -> list[Any]:
+    return [(turn, use) for turn in view.turns for use in condenser._uses.weight(turn).uses]
 
 
 def test_excluded_tools_stay() -> None:
