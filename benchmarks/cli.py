@@ -1,4 +1,4 @@
-"""The command line: ``eventfold replay``, ``check``, ``verify`` and ``convert``.
+"""The command line: ``eventfold replay``, ``retention``, ``check``, ``verify``, ``convert``.
 
 Exit status: 0 fine, 1 something checked does not hold, 2 bad usage or input.
 """
@@ -24,8 +24,10 @@ from ..memory.rules import PROFILES, UnknownProfile
 from ..memory.writing import WRITTEN
 from .check import Check
 from .convert import convert
+from .importing import import_own
 from .replays import Replays, replay_all, runs_in, show_step, single
 from .report import CannotRun, printable, say
+from .retention_report import report_retention
 from .show import Shown
 from .verify import verify_all
 
@@ -114,6 +116,14 @@ _Profile = Annotated[
     str,
     typer.Option(metavar="NAME", help=f"Whose rules the messages keep: {', '.join(PROFILES)}."),
 ]
+_Import = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--import",
+        metavar="MODULE|FILE",
+        help="Import a module or .py file first: one that registers condensers of your own.",
+    ),
+]
 _Json = Annotated[bool, typer.Option("--json", help="JSON lines on stdout, and nothing else.")]
 
 
@@ -135,6 +145,7 @@ def replay(
             help="A preset, or a .toml, .yaml or .json file; several are compared.",
         ),
     ] = None,
+    imports: _Import = None,
     profile: _Profile = "portable",
     run: Annotated[
         str | None, typer.Option(metavar="NAME", help="Only the run of this name.")
@@ -170,6 +181,7 @@ def replay(
     are compared in a table at the end.
     """
     _check_profile(profile)
+    _import(imports)
     replays = Replays(
         list(dict.fromkeys(condenser or ["default"])), profile, vision, max_message_chars, as_json
     )
@@ -234,6 +246,7 @@ def verify(
         str,
         typer.Option(metavar="NAME|FILE", help="The condenser that was in use."),
     ] = "noop",
+    imports: _Import = None,
     as_json: _Json = False,
 ) -> None:
     """Prove the prompts of runs that a live loop has recorded: derive each one from the log again,
@@ -242,9 +255,47 @@ def verify(
     Forgetting stands in the log; what a view condenser masked does not, so name the one that was in
     use. The exit status is 1 if a prompt is another one now.
     """
+    _import(imports)
     condenser_from_config(condenser)  # a name that is wrong is told before anything is read
     if not verify_all(runs_in(paths, None), condenser, as_json=as_json):
         raise typer.Exit(1)
+
+
+@app.command(epilog="Example: eventfold retention runs/ --condenser llm --condenser digest")
+def retention(
+    paths: Annotated[
+        list[Path] | None,
+        typer.Argument(
+            metavar="[PATH]...",
+            exists=True,
+            show_default="a made-up run with planted facts",
+            help="Files or folders with recorded runs.",
+        ),
+    ] = None,
+    condenser: Annotated[
+        list[str] | None,
+        typer.Option(
+            show_default="default",
+            metavar="NAME|FILE",
+            help="A preset, or a .toml, .yaml or .json file; several are compared.",
+        ),
+    ] = None,
+    imports: _Import = None,
+    as_json: _Json = False,
+) -> None:
+    """Count the facts that are left when recorded runs are condensed: paths, ids, numbers, names
+    and addresses that one turn alone tells.
+
+    Of the facts that were forgotten until the last prompt of a run: how many the summarizer was
+    given, and how many stand in that prompt all the same, word for word. By kind, by who told
+    them, and by age in LLM turns. No model is asked: summaries are those of the extractive
+    stand-in, whatever a file says.
+    """
+    _import(imports)
+    names = list(dict.fromkeys(condenser or ["default"]))
+    for name in names:  # a name that is wrong is told before anything is read
+        condenser_from_config(name)
+    report_retention(runs_in(paths, None) if paths else None, names, as_json=as_json)
 
 
 @app.command("convert", epilog="Example: eventfold convert session.json out/ --to eventfold")
@@ -260,6 +311,11 @@ def convert_runs(
         for problem in made.problems:
             print(printable(str(problem)), file=sys.stderr)
         print(printable(f"{made.path}: {made.events} events"))
+
+
+def _import(names: list[str] | None) -> None:
+    for name in names or ():
+        import_own(name)
 
 
 def _check_profile(name: str) -> None:

@@ -5,6 +5,10 @@ from typing import TYPE_CHECKING
 from ..events._lazy import lazy_exports
 
 if TYPE_CHECKING:
+    from .attention import (
+        LLMAttentionCondenser as LLMAttentionCondenser,
+        LLMAttentionCondenserConfig as LLMAttentionCondenserConfig,
+    )
     from .base import (
         CannotCondense as CannotCondense,
         Condensation as Condensation,
@@ -18,10 +22,15 @@ if TYPE_CHECKING:
     from .config import (
         CondenserConfig as CondenserConfig,
         InvalidConfig as InvalidConfig,
+        Parts as Parts,
         register_condenser as register_condenser,
     )
     from .context import (
         AgentContext as AgentContext,
+    )
+    from .cost_aware import (
+        CostAwareCondenser as CostAwareCondenser,
+        CostAwareCondenserConfig as CostAwareCondenserConfig,
     )
     from .digest import (
         Digest as Digest,
@@ -30,6 +39,10 @@ if TYPE_CHECKING:
     )
     from .extractive import (
         ExtractiveModel as ExtractiveModel,
+    )
+    from .folding import (
+        CONDENSE_TOOL as CONDENSE_TOOL,
+        FOLD_TOOL as FOLD_TOOL,
     )
     from .forgetting import (
         AmortizedForgettingCondenser as AmortizedForgettingCondenser,
@@ -66,6 +79,9 @@ if TYPE_CHECKING:
         CondenserPipeline as CondenserPipeline,
         CondenserPipelineConfig as CondenserPipelineConfig,
     )
+    from .prices import (
+        Prices as Prices,
+    )
     from .recent import (
         RecentEventsCondenser as RecentEventsCondenser,
         RecentEventsCondenserConfig as RecentEventsCondenserConfig,
@@ -73,6 +89,10 @@ if TYPE_CHECKING:
     from .recorded import (
         RecordedCondenser as RecordedCondenser,
         RecordedCondenserConfig as RecordedCondenserConfig,
+    )
+    from .structured import (
+        StructuredSummaryCondenser as StructuredSummaryCondenser,
+        StructuredSummaryCondenserConfig as StructuredSummaryCondenserConfig,
     )
     from .summarizing import (
         LLMSummarizingCondenser as LLMSummarizingCondenser,
@@ -97,6 +117,7 @@ else:
     __getattr__, __dir__, __all__ = lazy_exports(
         __name__,
         {
+            "attention": ("LLMAttentionCondenser", "LLMAttentionCondenserConfig"),
             "base": (
                 "CannotCondense",
                 "Condensation",
@@ -107,15 +128,18 @@ else:
             "config": (
                 "CondenserConfig",
                 "InvalidConfig",
+                "Parts",
                 "register_condenser",
             ),
             "context": ("AgentContext",),
+            "cost_aware": ("CostAwareCondenser", "CostAwareCondenserConfig"),
             "digest": (
                 "Digest",
                 "DigestCondenser",
                 "DigestCondenserConfig",
             ),
             "extractive": ("ExtractiveModel",),
+            "folding": ("CONDENSE_TOOL", "FOLD_TOOL"),
             "forgetting": (
                 "AmortizedForgettingCondenser",
                 "AmortizedForgettingCondenserConfig",
@@ -137,11 +161,13 @@ else:
             ),
             "noop": ("NoOpCondenser", "NoOpCondenserConfig"),
             "pipeline": ("CondenserPipeline", "CondenserPipelineConfig"),
+            "prices": ("Prices",),
             "recent": ("RecentEventsCondenser", "RecentEventsCondenserConfig"),
             "recorded": (
                 "RecordedCondenser",
                 "RecordedCondenserConfig",
             ),
+            "structured": ("StructuredSummaryCondenser", "StructuredSummaryCondenserConfig"),
             "summarizing": ("LLMSummarizingCondenser", "LLMSummarizingCondenserConfig"),
             "superseded": ("SupersededCondenser", "SupersededCondenserConfig"),
             "truncation": ("TruncationCondenser", "TruncationCondenserConfig"),

@@ -23,6 +23,9 @@ __all__ = [
     "InvalidConfig",
     "Parts",
     "SomeConfig",
+    "TypeTaken",
+    "built",
+    "known_types",
     "presets",
     "read_config",
     "register_condenser",
@@ -31,6 +34,17 @@ __all__ = [
 
 class InvalidConfig(EventfoldError, ValueError):
     """A configuration is not valid; the message names the file, the key, and what is allowed."""
+
+
+class TypeTaken(InvalidConfig):
+    """Two configuration classes have the same type."""
+
+    def __init__(self, kind: str, taken: type, config: type) -> None:
+        super().__init__(
+            f"the condenser type {kind!r} is taken by {_full_name(taken)}; give "
+            f"{_full_name(config)} another one"
+        )
+        self.kind = kind
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -57,16 +71,25 @@ _TYPES: dict[str, type[CondenserConfig]] = {}
 def register_condenser(config: type[_Config]) -> type[_Config]:
     """Class decorator: makes a configuration class known by the default of its ``type`` field.
 
-    Raises :class:`InvalidConfig` if there is none, or if the type is taken.
+    Raises :class:`InvalidConfig` if there is none, if the type is taken, or without ``build``.
     """
     field = config.model_fields.get("type")
     name = None if field is None else field.default
     if not isinstance(name, str):
         raise InvalidConfig(f'{config.__name__} needs a field: type: Literal["name"] = "name"')
-    if _TYPES.get(name, config).__qualname__ != config.__qualname__:
-        raise InvalidConfig(f"the condenser type {name!r} is taken by {_TYPES[name].__name__}")
+    taken = _TYPES.get(name, config)
+    if _full_name(taken) != _full_name(config):
+        raise TypeTaken(name, taken, config)
+    if config.build is CondenserConfig.build:
+        raise InvalidConfig(
+            f"{config.__name__} needs a method: def build(self, parts: Parts) -> Condenser"
+        )
     _TYPES[name] = config
     return config
+
+
+def _full_name(config: type) -> str:
+    return f"{config.__module__}.{config.__qualname__}"
 
 
 _MODULES = (
@@ -74,6 +97,8 @@ _MODULES = (
     "window",
     "masking",
     "summarizing",
+    "structured",
+    "attention",
     "pipeline",
     "forgetting",
     "digest",
@@ -81,14 +106,35 @@ _MODULES = (
     "recent",
     "truncation",
     "clearing",
+    "cost_aware",
     "superseded",
 )
 
 
-def _types() -> dict[str, type[CondenserConfig]]:
+def known_types() -> dict[str, type[CondenserConfig]]:
+    """The configuration classes by type, without those of packages that nobody has asked for."""
     for module in _MODULES:
         import_module(f".{module}", __package__)
     return _TYPES
+
+
+def _class_of(kind: str) -> type[CondenserConfig] | None:
+    """The configuration class of a type; one that is not known is looked for in other packages."""
+    types = known_types()
+    if kind not in types:
+        _load_packages(kind)
+    return types.get(kind)
+
+
+def _all_types() -> Mapping[str, type[CondenserConfig]]:
+    _load_packages()
+    return known_types()
+
+
+def _load_packages(kind: str | None = None) -> None:
+    from .entry_points import load_entry_points  # importlib.metadata is slow
+
+    load_entry_points(kind)
 
 
 def _parsed(value: Any) -> CondenserConfig:
@@ -97,12 +143,12 @@ def _parsed(value: Any) -> CondenserConfig:
         return value
     if not isinstance(value, Mapping):
         raise ValueError(f"a condenser's configuration is a table with a type, found {value!r:.80}")
-    types = _types()
     kind = value.get("type")
-    if not isinstance(kind, str) or kind not in types:
+    config = _class_of(kind) if isinstance(kind, str) else None
+    if config is None:
         found = "it is missing" if kind is None else f"found {kind!r}"
-        raise ValueError(f"type is one of {', '.join(sorted(types))}; {found}")
-    return types[kind].model_validate(dict(value))
+        raise ValueError(f"type is one of {', '.join(sorted(_all_types()))}; {found}")
+    return config.model_validate(dict(value))
 
 
 SomeConfig = Annotated[SerializeAsAny[CondenserConfig], BeforeValidator(_parsed)]
@@ -133,13 +179,53 @@ _PRESETS: dict[str, dict[str, Any]] = {
 
 def presets() -> dict[str, dict[str, Any]]:
     """The presets by name: the composed ones, and each type that needs no option."""
-    simple = {}
-    for kind, config in sorted(_types().items()):
-        if not any(field.is_required() for field in config.model_fields.values()):
-            simple[kind] = {"type": kind}
-            if "llm_config" in config.model_fields:
-                simple[kind]["llm_config"] = _EXTRACTIVE  # type: ignore[assignment]
+    simple: dict[str, dict[str, Any]] = {}
+    for kind, config in sorted(_all_types().items()):
+        if not _required(config):
+            simple[kind] = _bare(kind, config)
     return {**_PRESETS, **simple}
+
+
+def _required(config: type[CondenserConfig]) -> list[str]:
+    return [name for name, field in config.model_fields.items() if field.is_required()]
+
+
+def _bare(kind: str, config: type[CondenserConfig]) -> dict[str, Any]:
+    """A type without options; where a language model is needed, the stand-in for one."""
+    if "llm_config" in config.model_fields:
+        return {"type": kind, "llm_config": _EXTRACTIVE}
+    return {"type": kind}
+
+
+def _preset(name: str) -> dict[str, Any]:
+    """One of :func:`presets`, without a look at others."""
+    if name in _PRESETS:
+        return _PRESETS[name]
+    config = _class_of(name)
+    if config is None:
+        raise InvalidConfig(
+            f"there is no condenser {name!r}; there are: {', '.join(sorted(presets()))}, or a "
+            ".toml, .yaml or .json file"
+        )
+    if required := _required(config):
+        raise InvalidConfig(
+            f"the condenser type {name!r} needs options: {', '.join(required)}; give them in a "
+            "mapping, or in a .toml, .yaml or .json file"
+        )
+    return _bare(name, config)
+
+
+def built(config: CondenserConfig, parts: Parts) -> Condenser:
+    """What a configuration builds. Raises :class:`InvalidConfig` if that is no condenser."""
+    from .base import Condenser
+
+    condenser = config.build(parts)
+    if not isinstance(condenser, Condenser):
+        raise InvalidConfig(
+            f"{type(config).__name__}.build has to return a Condenser; it returned "
+            f"{condenser!r:.80}"
+        )
+    return condenser
 
 
 def read_config(config: Mapping[str, Any] | CondenserConfig | str | Path) -> CondenserConfig:
@@ -161,13 +247,7 @@ def _named(name: str | Path) -> Any:
     """The configuration in a file, or that of a preset."""
     path = Path(name)
     if path.suffix not in (".toml", ".yaml", ".yml", ".json"):
-        known = presets()
-        if str(name) in known:
-            return known[str(name)]
-        raise InvalidConfig(
-            f"there is no condenser {str(name)!r}; there are: {', '.join(sorted(known))}, or a "
-            ".toml, .yaml or .json file"
-        )
+        return _preset(str(name))
     try:
         text = path.read_text(encoding="utf-8")
     except OSError as error:
@@ -217,6 +297,6 @@ def _keys(config: Any, place: tuple[int | str, ...]) -> Collection[str]:
     try:
         for part in place:
             config = config[part]
-        return _types()[config["type"]].model_fields
+        return known_types()[config["type"]].model_fields
     except (KeyError, IndexError, TypeError):  # a table in it that configures something else
         return ()

@@ -19,11 +19,12 @@ def condenser_from_config(
 ) -> Condenser:
     """Builds a condenser from a configuration, a ``.toml``/``.yaml``/``.json`` file, or a preset.
 
-    A file holds the configuration itself, or has it under ``condenser``. ``llm`` (a model, or
-    its name for litellm) is used by all condensers that need one, before whatever ``llm_config``
-    says. Raises :class:`InvalidConfig`.
+    A file holds the configuration itself, or has it under ``condenser``. A ``type`` that is not
+    known is looked for in the packages that are installed: in their entry points of the group
+    ``eventfold.condensers``. ``llm`` (a model, or its name for litellm) is used by all condensers
+    that need one, before whatever ``llm_config`` says. Raises :class:`InvalidConfig`.
     """
-    from .config import InvalidConfig, Parts, read_config
+    from .config import InvalidConfig, Parts, built, read_config
 
     if isinstance(llm, str):
         from .llm import LLM
@@ -31,4 +32,4 @@ def condenser_from_config(
         llm = LLM(llm)
     if llm is not None and not hasattr(llm, "completion"):
         raise InvalidConfig(f"llm is a ChatModel or a model's name; found {type(llm).__name__}")
-    return read_config(config).build(Parts(llm))
+    return built(read_config(config), Parts(llm))

@@ -8,8 +8,8 @@ from typing import Literal
 
 from ..memory.tokens import Budget
 from ..memory.view import View
-from .base import CannotCondense, Condensation, Condenser, summary_offset
-from .config import CondenserConfig, Parts, SomeConfig, register_condenser
+from .base import CannotCondense, Condensation, Condenser, check_outcome, summary_offset
+from .config import CondenserConfig, Parts, SomeConfig, built, register_condenser
 
 __all__ = ["CondenserPipeline", "CondenserPipelineConfig"]
 
@@ -43,6 +43,7 @@ class CondenserPipeline(Condenser):
                 continue
             finally:
                 self._note(place, condenser)
+            check_outcome(result, condenser)
             if isinstance(result, Condensation):
                 return _for_whole_view(result, view)
             current = result
@@ -59,6 +60,7 @@ class CondenserPipeline(Condenser):
                 continue
             finally:
                 self._note(place, condenser)
+            check_outcome(result, condenser)
             if isinstance(result, Condensation):
                 return _for_whole_view(result, view)
             current = result
@@ -93,4 +95,4 @@ class CondenserPipelineConfig(CondenserConfig):
     """The condensers' configurations, in order."""
 
     def build(self, parts: Parts) -> Condenser:
-        return CondenserPipeline(*(config.build(parts) for config in self.condensers))
+        return CondenserPipeline(*(built(config, parts) for config in self.condensers))

@@ -200,11 +200,37 @@ def test_a_config_of_ones_own_is_found_by_its_type() -> None:
         class OtherConfig(CondenserConfig):
             type: Literal["noop"] = "noop"
 
+    with pytest.raises(InvalidConfig, match="WithoutBuild needs a method: def build"):
+
+        @register_condenser
+        class WithoutBuild(CondenserConfig):
+            type: Literal["without_build"] = "without_build"
+
     with pytest.raises(InvalidConfig, match="needs a field"):
 
         @register_condenser
         class NoType(CondenserConfig):
             size: int = 3
+
+
+@pytest.mark.parametrize("made", [None, NoOpCondenser, "noop"])
+def test_a_config_that_builds_no_condenser_is_named(made: Any) -> None:
+    class OddConfig(CondenserConfig):
+        type: Literal["odd"] = "odd"
+
+        def build(self, parts: Parts) -> Condenser:
+            condenser: Condenser = made
+            return condenser
+
+    for config in (OddConfig(), CondenserPipelineConfig(condensers=[OddConfig()])):
+        with pytest.raises(InvalidConfig, match=r"OddConfig\.build has to return a Condenser; it"):
+            condenser_from_config(config)
+
+
+def test_a_type_that_needs_options_is_no_preset_and_says_so() -> None:
+    assert "pipeline" not in presets()
+    with pytest.raises(InvalidConfig, match="'pipeline' needs options: condensers"):
+        condenser_from_config("pipeline")
 
 
 def test_a_pipeline_in_which_nobody_answers_requests_says_so() -> None:

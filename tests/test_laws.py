@@ -20,14 +20,18 @@ from eventfold.condensers import (
     Condenser,
     CondenserPipeline,
     ConversationWindowCondenser,
+    CostAwareCondenser,
     DigestCondenser,
+    LLMAttentionCondenser,
     LLMSummarizingCondenser,
     MessageLimitCondenser,
     NoOpCondenser,
     ObservationMaskingCondenser,
+    Prices,
     RecentEventsCondenser,
     RecordedCondenser,
     RoundsCondenser,
+    StructuredSummaryCondenser,
     SupersededCondenser,
     TokenLimitCondenser,
     ToolClearingCondenser,
@@ -35,6 +39,7 @@ from eventfold.condensers import (
     condenser_from_config,
 )
 from eventfold.condensers.extractive import ExtractiveModel
+from eventfold.condensers.llm_summary import LLMSummary
 from eventfold.events import (
     AgentDelegateObservation,
     CondensationAction,
@@ -59,6 +64,8 @@ from eventfold.memory.rules import PROFILES
 from eventfold.memory.turns import TurnKind, protected
 from tests.logs import event_logs
 from tests.models import MadeUpModel
+
+DEAR, CHEAP = Prices(input=9), Prices(input=0.001)
 
 
 def _failing() -> MadeUpModel:
@@ -106,6 +113,28 @@ CONDENSERS: dict[str, Callable[[], Condenser]] = {
     "llm 9, keep 0": lambda: LLMSummarizingCondenser(MadeUpModel("what happened, in short"), 9, 0),
     "llm 12, keep 3": lambda: LLMSummarizingCondenser(ExtractiveModel(), 12, 3),
     "llm that fails": lambda: LLMSummarizingCondenser(_failing(), 6),
+    "attention 10": lambda: LLMAttentionCondenser(ExtractiveModel(), 10),
+    "attention 12, keep 2": lambda: LLMAttentionCondenser(MadeUpModel("7, 2, 12, 3"), 12, 2),
+    "attention that fails": lambda: LLMAttentionCondenser(_failing(), 10),
+    "structured 4": lambda: StructuredSummaryCondenser(ExtractiveModel(), 4),
+    "structured 10, keep 2": lambda: StructuredSummaryCondenser(
+        ExtractiveModel(), 10, 2, max_chars=1_000, max_input_tokens=1_500, minimum_progress=0
+    ),
+    # Tokens so dear, and runs so long, that it acts in short histories.
+    "cost aware": lambda: CostAwareCondenser(
+        prices=DEAR, keep_recent=40, expected_steps=1000, minimum_progress=0
+    ),
+    "cost aware, masks": lambda: CostAwareCondenser(
+        prices=DEAR, keep_recent=0, expected_steps=1000, options=["mask", "clear"]
+    ),
+    "cost aware, summaries": lambda: CostAwareCondenser(
+        LLMSummary(MadeUpModel("in short"), ledger_chars=0),
+        DEAR,
+        summary_prices=CHEAP,
+        keep_recent=20,
+        expected_steps=1000,
+        options=["summarize"],
+    ),
     "openhands-v0": lambda: condenser_from_config("openhands-v0"),
     "small pipeline": lambda: CondenserPipeline(
         BrowserOutputCondenser(1),

@@ -8,21 +8,28 @@ import json
 import os
 import random
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from eventfold.condensers import (
+    CONDENSE_TOOL,
+    FOLD_TOOL,
     AgentContext,
     AmortizedForgettingCondenser,
     CannotCondense,
     Condenser,
     CondenserPipeline,
     ConversationWindowCondenser,
+    CostAwareCondenser,
     DigestCondenser,
+    LLMAttentionCondenser,
     LLMSummarizingCondenser,
     ObservationMaskingCondenser,
+    Prices,
     RoundsCondenser,
+    StructuredSummaryCondenser,
     SupersededCondenser,
     TokenLimitCondenser,
     ToolClearingCondenser,
@@ -30,6 +37,7 @@ from eventfold.condensers import (
     condenser_from_config,
 )
 from eventfold.condensers.extractive import ExtractiveModel
+from eventfold.condensers.llm_summary import LLMSummary
 from eventfold.events import (
     Action,
     CondensationRequestAction,
@@ -42,7 +50,7 @@ from eventfold.events import (
 )
 from eventfold.memory import Budget, ConversationMemory, Reply, TokenCounter
 from eventfold.memory.rules import PROFILES
-from tests.providers.policies import seeded
+from tests.providers.policies import Answer, Policy, call, seeded
 from tests.providers.strict import StrictProvider
 from tests.samples import PNG
 
@@ -91,6 +99,14 @@ CONDENSERS: list[Callable[[random.Random], Condenser]] = [
     lambda _: LLMSummarizingCondenser(ExtractiveModel(), 20),
     lambda _: LLMSummarizingCondenser(ExtractiveModel(), 1_000, max_tokens=1_200),
     lambda chance: LLMSummarizingCondenser(Failing(chance), 12, 0),
+    lambda _: LLMAttentionCondenser(ExtractiveModel(), 14),
+    lambda chance: LLMAttentionCondenser(Failing(chance), 12, 0),
+    lambda _: StructuredSummaryCondenser(ExtractiveModel(), 18, max_chars=2_000),
+    lambda chance: StructuredSummaryCondenser(Failing(chance), 12, 0),
+    lambda _: CostAwareCondenser(keep_recent=300, expected_steps=2_000),
+    lambda chance: CostAwareCondenser(
+        LLMSummary(Failing(chance)), Prices(input=9), keep_recent=200, options=["summarize"]
+    ),
     lambda _: condenser_from_config("default"),
     lambda _: condenser_from_config("openhands-v0"),
     lambda _: CondenserPipeline(
@@ -103,16 +119,41 @@ CONDENSERS: list[Callable[[random.Random], Condenser]] = [
 ]
 
 
+def folding(policy: Policy) -> Policy:
+    """The same model, which now and then opens a sub-task, closes one, or asks to condense."""
+
+    def folds(
+        messages: list[dict[str, Any]], tools: list[dict[str, Any]], chance: random.Random
+    ) -> Answer:
+        answer = policy(messages, tools, chance)
+        if chance.random() > 0.4:
+            return answer
+        name, arguments = chance.choice(
+            (
+                ("fold", {"command": "open", "task": "a part of it"}),
+                ("fold", {"command": "close", "summary": "what came of it"}),
+                ("condense", {}),
+            )
+        )
+        made = call(f"own_{chance.getrandbits(96):024x}", name, arguments)
+        return replace(answer, calls=chance.choice(((made,), (*answer.calls, made))))
+
+    return folds
+
+
 class Refused(Exception):
     """A 400."""
 
 
 class Client:
-    def __init__(self, provider: StrictProvider) -> None:
+    def __init__(self, provider: StrictProvider, tools: list[dict[str, Any]]) -> None:
         self._connection = http.client.HTTPConnection(provider.url.removeprefix("http://"))
+        self._tools = tools
 
     def ask(self, messages: list[dict[str, Any]]) -> dict[str, Any] | Refused:
-        body = json.dumps({"model": "m", "messages": messages, "tools": TOOLS, "max_tokens": 200})
+        body = json.dumps(
+            {"model": "m", "messages": messages, "tools": self._tools, "max_tokens": 200}
+        )
         headers = {"Content-Type": "application/json"}
         self._connection.request("POST", "/v1/chat/completions", body, headers)
         answer = self._connection.getresponse()
@@ -154,17 +195,20 @@ def live(seed: int, steps: int) -> tuple[int, int]:
         budget = Budget(window, 200, counter=counter)
     stream = EventStream(f"run-{seed}")
     memory = ConversationMemory(profile, prompt_caching=chance.random() < 0.3)
+    folds = seed % 3 == 0
+    tools = [*TOOLS, FOLD_TOOL, CONDENSE_TOOL] if folds else TOOLS
     context = AgentContext(
-        stream, condenser, memory, TOOLS, budget, max_message_chars=chance.choice((None, None, 500))
+        stream, condenser, memory, tools, budget, max_message_chars=chance.choice((None, None, 500))
     )
     if chance.random() < 0.8:
         stream.append(SystemMessageAction("You are a coding agent."))
     newest = user_speaks(context, chance, "The task:")
     policy = seeded(odd=chance.choice((0.0, 0.3, 1.5)), finish=0.01)
+    policy = folding(policy) if folds else policy
     refused: list[int] = []  # tokens of the prompts that were too long, since the newest answer
     answered = overflows = 0
     with StrictProvider(profile, window=window, policy=policy, seed=seed) as provider:
-        client = Client(provider)
+        client = Client(provider, tools)
         for _ in range(steps):
             try:
                 messages = context.messages()
