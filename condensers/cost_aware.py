@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from typing import Literal, Self
+from typing import Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from ..events.event import InvalidArgument
 from ..memory.tokens import Budget
@@ -23,14 +23,12 @@ from .base import (
     down_to,
     forgettable,
 )
-from .config import CondenserConfig, Parts, SomeConfig, built, register_condenser
+from .config import Parts, built, register_condenser
 from .digest import Digest
-from .llm import LLMConfig
 from .llm_summary import LLMSummary
 from .prices import Prices
 from .steps import Steps
-from .summarizing import chat_model
-from .summary_prompt import SummaryPrompt
+from .summarizing import SummaryConfig, chat_model
 from .tool_uses import ToolUses
 from .window import ConversationWindowCondenser
 
@@ -190,12 +188,10 @@ def _summed_up(turns: Sequence[Turn]) -> list[Turn]:
 
 
 @register_condenser
-class CostAwareCondenserConfig(CondenserConfig):
-    """``type: cost_aware``"""
+class CostAwareCondenserConfig(SummaryConfig):
+    """``type: cost_aware``. Without ``llm_config`` a digest takes the place of a summary."""
 
     type: Literal["cost_aware"] = "cost_aware"
-    llm_config: LLMConfig | None = None
-    """The model that writes summaries; without it, a digest takes its place."""
     prices: Prices | str = Prices()
     """Of the agent's model, in dollars for a million tokens, or its name as litellm knows it."""
     summary_prices: Prices | str | None = None
@@ -210,26 +206,6 @@ class CostAwareCondenserConfig(CondenserConfig):
         ("mask", "clear", "summarize"), min_length=1
     )
     """What may be done about old turns."""
-    prompt: str | None = None
-    """A jinja2 template in the place of the instructions to the summarizer."""
-    max_input_tokens: int | None = Field(None, ge=1000)
-    """Tokens that one call of the summarizer may be given; without it, what fits its window."""
-    max_output_tokens: int | None = Field(None, ge=1)
-    """Tokens that a summary may have."""
-    ledger_chars: int = Field(2_000, ge=0)
-    """Characters of the ledger of files, commands and errors below the summary; 0: none."""
-    parallel: int = Field(4, ge=1)
-    """Calls of the summarizer at the same time, where one is not enough; 1: one after the other."""
-    minimum_progress: float = Field(0.1, ge=0, le=1)
-    """The fraction of the view's events that must go before a summary is paid for."""
-    fallback: SomeConfig | None = None
-    """Who answers a request where the LLM fails; without it, ``conversation_window``."""
-
-    @model_validator(mode="after")
-    def _template(self) -> Self:
-        if self.prompt is not None:
-            SummaryPrompt(self.prompt)
-        return self
 
     def build(self, parts: Parts) -> Condenser:
         llm = parts.llm

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal, Self
 
-from pydantic import AliasChoices, Field, model_validator
+from pydantic import AliasChoices, Field, field_validator, model_validator
 
 from ..events.event import InvalidArgument
 from ..memory.message import ChatModel
@@ -31,6 +31,7 @@ __all__ = [
     "LLMSummarizingCondenserConfig",
     "SummarizingCondenser",
     "SummarizingCondenserConfig",
+    "SummaryConfig",
     "chat_model",
 ]
 
@@ -145,19 +146,11 @@ class LLMSummarizingCondenser(SummarizingCondenser):
         )
 
 
-class SummarizingCondenserConfig(CondenserConfig):
-    """The options of condensers that let a language model summarize."""
+class SummaryConfig(CondenserConfig):
+    """The options of summaries by a language model."""
 
     llm_config: LLMConfig | None = None
     """The language model; ``{model: "extractive"}`` is a stand-in that needs none."""
-    max_size: int = Field(100, ge=1, validation_alias=AliasChoices("max_size", "max_events"))
-    """Events in the view above which it is condensed."""
-    max_tokens: int | None = Field(None, ge=1)
-    """Tokens of the prompt above which it is condensed; without it, any number."""
-    keep_first: int | None = Field(None, ge=0)
-    """Events at the beginning that stay; without it, the task."""
-    keep_user_messages: int = Field(1, ge=0)
-    """How many of the user's newest messages stay; one at least."""
     prompt: str | None = None
     """A jinja2 template in the place of the instructions."""
     max_input_tokens: int | None = Field(None, ge=1000)
@@ -173,11 +166,29 @@ class SummarizingCondenserConfig(CondenserConfig):
     fallback: SomeConfig | None = None
     """Who answers a request where the LLM fails; without it, ``conversation_window``."""
 
+    @field_validator("prompt")
+    @classmethod
+    def _template(cls, prompt: str | None) -> str | None:
+        if prompt is not None:
+            SummaryPrompt(prompt)
+        return prompt
+
+
+class SummarizingCondenserConfig(SummaryConfig):
+    """The options of condensers that let a language model summarize the older half."""
+
+    max_size: int = Field(100, ge=1, validation_alias=AliasChoices("max_size", "max_events"))
+    """Events in the view above which it is condensed."""
+    max_tokens: int | None = Field(None, ge=1)
+    """Tokens of the prompt above which it is condensed; without it, any number."""
+    keep_first: int | None = Field(None, ge=0)
+    """Events at the beginning that stay; without it, the task."""
+    keep_user_messages: int = Field(1, ge=0)
+    """How many of the user's newest messages stay; one at least."""
+
     @model_validator(mode="after")
     def _sizes(self) -> Self:
         check_sizes("max_size", self.max_size, self.keep_first)
-        if self.prompt is not None:
-            SummaryPrompt(self.prompt)
         return self
 
     def settings(self, parts: Parts) -> dict[str, Any]:
