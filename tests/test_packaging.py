@@ -20,7 +20,10 @@ import eventfold
 from eventfold import benchmarks, condensers, events, memory
 
 ROOT = Path(__file__).resolve().parents[1]
-SCRIPTS = ROOT / "benchmarks" / "micro"  # run from a checkout, beside peers; not shipped
+SCRIPTS = {  # run from a checkout, beside peers; not shipped
+    ROOT / "benchmarks" / "micro",
+    ROOT / "benchmarks" / "parity",
+}
 FLOORS = {  # from the ground up: a floor imports from itself and from those before it
     "events": events,
     "memory": memory,
@@ -58,7 +61,7 @@ def in_floors() -> list[Path]:
         if path.is_file()
         and "__pycache__" not in path.parts
         and path.suffix != ".md"
-        and SCRIPTS not in path.parents
+        and SCRIPTS.isdisjoint(path.parents)
     )
 
 
