@@ -436,6 +436,11 @@ def down_to(
     return list(candidates[:count])
 
 
+def events_summed_up(view: View) -> int:
+    """How many events of the view a new summary takes the place of: those of the old one."""
+    return sum(len(turn.events) for turn in view.turns if turn.kind is TurnKind.SUMMARY)
+
+
 def check_sizes(name: str, size: int, keep_first: int | None) -> None:
     """Raises :class:`InvalidArgument` for a number of events that leaves no room to forget."""
     if size < 1:

@@ -14,7 +14,15 @@ from ..memory.message import Message
 from ..memory.tokens import Budget, TokenCounter
 from ..memory.turns import Turn, TurnKind
 from ..memory.view import View
-from .base import Condenser, RollingCondenser, check_sizes, down_to, forgettable, prompt_of
+from .base import (
+    Condenser,
+    RollingCondenser,
+    check_sizes,
+    down_to,
+    events_summed_up,
+    forgettable,
+    prompt_of,
+)
 from .config import CondenserConfig, Parts, register_condenser
 
 __all__ = [
@@ -67,19 +75,21 @@ def older_events(
     *,
     summaries: int = 0,
 ) -> list[Turn]:
-    """The oldest turns, so that half of ``max_events`` is left, ``summaries`` new ones included.
+    """The oldest turns, so that half of ``max_events`` is left, ``summaries`` new ones included
+    that take the place of the old ones.
 
     None without a request if ``max_events`` cannot be reached at all.
     """
+    more = summaries - (events_summed_up(view) if summaries else 0)
     if requested:
         size = min(len(view), max_events)
         candidates = forgettable(view, keep_first, budget=budget)
-        return down_to(view, candidates, size // 2 - summaries, budget)
+        return down_to(view, candidates, size // 2 - more, budget)
     candidates = _unasked(view, keep_first)
     irreducible = len(view) - sum(len(turn.events) for turn in candidates)
-    if irreducible + summaries > max_events:
+    if irreducible + more > max_events:
         return []
-    return down_to(view, candidates, max_events // 2 - summaries)
+    return down_to(view, candidates, max_events // 2 - more)
 
 
 @register_condenser

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 from ..events.event import InvalidArgument
 from ..memory.message import ChatDict, ChatModel, Reply
-from ..memory.rendering import clean
+from ..memory.rendering import clean, cut as shortened
 from ..memory.tokens import TokenCounter
 from ..memory.turns import Turn
 from .base import Summary, SummaryFailed
@@ -65,7 +65,8 @@ class LLMSummary:
     its own, and one more call makes the summary of these summaries and the previous one. Summaries
     too long for that are first merged with their neighbours, level by level; a previous summary too
     long for that is cut into parts as well. Where the model refuses a call as too long, all is
-    given anew in smaller parts. Nothing is left out. An answer may have ``max_output_tokens``.
+    given anew in smaller parts. Nothing is left out, unless ``max_event_length`` says how many
+    characters of one event are given at most. An answer may have ``max_output_tokens``.
 
     ``parallel`` calls are made at the same time (1: one after the other): in threads, or in the
     event loop by :meth:`asummarize`. When they end makes no difference to the summary. Once one has
@@ -98,15 +99,17 @@ class LLMSummary:
         prompt: str | None = None,
         max_input_tokens: int | None = None,
         max_output_tokens: int | None = None,
+        max_event_length: int | None = None,
         ledger_chars: int = 2_000,
         parallel: int = 4,
     ) -> None:
-        for name, limit in (
-            ("max_input_tokens", max_input_tokens),
-            ("max_output_tokens", max_output_tokens),
+        for name, unit, limit in (
+            ("max_input_tokens", "tokens", max_input_tokens),
+            ("max_output_tokens", "tokens", max_output_tokens),
+            ("max_event_length", "characters", max_event_length),
         ):
             if limit is not None and limit < 1:
-                raise InvalidArgument(f"{name} is a number of tokens, 1 or more; found {limit}")
+                raise InvalidArgument(f"{name} is a number of {unit}, 1 or more; found {limit}")
         if ledger_chars < 0:
             raise InvalidArgument(
                 f"ledger_chars is a number of characters, 0 or more; found {ledger_chars}"
@@ -118,6 +121,7 @@ class LLMSummary:
         self.prompt = None if prompt is None else SummaryPrompt(prompt)
         self.max_input_tokens = max_input_tokens
         self.max_output_tokens = max_output_tokens
+        self.max_event_length = max_event_length
         self.ledger_chars = ledger_chars
         self.parallel = parallel
         self.beside: Mapping[str, Any] = {}
@@ -189,7 +193,10 @@ class LLMSummary:
 
     def _planned(self, forgotten: Sequence[Turn], previous: str | None) -> Steps[Summary]:
         limit = self.max_input_tokens or self._window()
-        record = record_of(forgotten)
+        record = [
+            block._replace(text=shortened(block.text, self.max_event_length))
+            for block in record_of(forgotten)
+        ]
         if not record:
             raise SummaryFailed("there was nothing to summarize")
         size = sum(len(block.text) for block in record)

@@ -68,8 +68,6 @@ class StructuredSummaryCondenserConfig(SummarizingCondenserConfig):
     type: Literal["structured"] = "structured"
     max_chars: int = Field(12_000, ge=LEAST_CHARS)
     """Characters that the fields may have, without the ledger below them."""
-    max_event_length: int | None = Field(None, ge=1)
-    """Characters of one event that the model is given; without it, all of them."""
 
     def build(self, parts: Parts) -> Condenser:
         return StructuredSummaryCondenser(**self.settings(parts))

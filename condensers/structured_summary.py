@@ -10,7 +10,6 @@ from typing import Any
 
 from ..events.event import InvalidArgument
 from ..memory.message import ChatModel, Reply
-from ..memory.rendering import cut as shortened
 from .base import SummaryFailed
 from .errors import ErrorKind, kind_of_error
 from .llm import LLM
@@ -57,8 +56,7 @@ class StructuredSummary(LLMSummary):
 
     A record too long for one call is cut into parts (see :class:`LLMSummary`), and their fields are
     merged in order, without another call. Each part is given the previous summary, if it takes less
-    than three quarters of a call. With ``max_event_length`` the model is given at most so many
-    characters of one event.
+    than three quarters of a call.
 
     A summary has at most ``max_chars`` characters, and at most two fifths of what it stands for, or
     as many as the one before; below it stands the ledger. The other arguments are those of
@@ -75,20 +73,14 @@ class StructuredSummary(LLMSummary):
         llm: ChatModel,
         *,
         max_chars: int = 12_000,
-        max_event_length: int | None = None,
         **settings: Any,
     ) -> None:
         if max_chars < LEAST_CHARS:
             raise InvalidArgument(
                 f"max_chars is a number of characters, {LEAST_CHARS} or more; found {max_chars}"
             )
-        if max_event_length is not None and max_event_length < 1:
-            raise InvalidArgument(
-                f"max_event_length is a number of characters, 1 or more; found {max_event_length}"
-            )
         super().__init__(llm, **settings)
         self.max_chars = max_chars
-        self.max_event_length = max_event_length
         self._tool = StateSummary.tool(TOOL, "Keeps what the agent needs to know of the record.")
         self.beside = {"tools": [self._tool]}
         if isinstance(self.llm, LLM):
@@ -124,7 +116,7 @@ class StructuredSummary(LLMSummary):
         self, limit: int, record: Sequence[Block], previous: str | None
     ) -> Steps[tuple[str, list[Block]]]:
         longest = max(200, limit // 2)  # characters
-        blocks = list(cut(map(self._shortened, record), longest))
+        blocks = list(cut(record, longest))
         known = before = previous
         if previous is not None:
             before = apart(previous)[0] if self.ledger_chars else previous
@@ -137,9 +129,6 @@ class StructuredSummary(LLMSummary):
         size = sum(len(block.text) for block in record) + len(before or "")
         room = max(LEAST_CHARS, len(before or ""), size * 2 // 5)
         return state.render(min(self.max_chars, room)), parts if len(parts) > 1 else []
-
-    def _shortened(self, block: Block) -> Block:
-        return block._replace(text=shortened(block.text, self.max_event_length))
 
 
 def _state_of(reply: Reply) -> StateSummary:

@@ -11,7 +11,15 @@ from ..memory.message import ChatModel
 from ..memory.tokens import Budget
 from ..memory.turns import Turn, TurnKind
 from ..memory.view import View
-from .base import Condenser, RollingCondenser, StandIn, check_sizes, down_to, forgettable
+from .base import (
+    Condenser,
+    RollingCondenser,
+    StandIn,
+    check_sizes,
+    down_to,
+    events_summed_up,
+    forgettable,
+)
 from .config import (
     CondenserConfig,
     InvalidConfig,
@@ -95,13 +103,16 @@ class SummarizingCondenser(RollingCondenser):
     def _older(self, view: View, requested: bool, budget: Budget | None, /) -> list[Turn]:
         users = [turn for turn in view.turns if turn.kind is TurnKind.USER]
         keep = users[-self.keep_user_messages :] if self.keep_user_messages else []
+        if not requested and view.newest_response is not None:
+            keep = [*keep, view.newest_response]
         size = min(len(view), self.max_size) if requested else self.max_size
         window = budget if requested else None
         candidates = forgettable(view, self.keep_first, budget=window, keep=keep)
-        # One event less: the summary is one.
-        by_size = size // 2 - 1 if requested or len(view) > self.max_size else len(view)
+        by_size = len(view)
+        if requested or len(view) > self.max_size:
+            by_size = size // 2 - 1 + events_summed_up(view)  # the new summary is an event, too
         forgotten = down_to(view, candidates, by_size, window)
-        if self.max_tokens is None:
+        if self.max_tokens is None or self._tokens(view, budget) <= self.max_tokens:
             return forgotten
         limit = Budget(self.max_tokens, counter=self._counter)
         return max(forgotten, down_to(view, candidates, len(view), limit), key=len)
@@ -122,6 +133,7 @@ class LLMSummarizingCondenser(SummarizingCondenser):
         prompt: str | None = None,
         max_input_tokens: int | None = None,
         max_output_tokens: int | None = None,
+        max_event_length: int | None = None,
         ledger_chars: int = 2_000,
         parallel: int = 4,
         minimum_progress: float = 0.1,
@@ -132,6 +144,7 @@ class LLMSummarizingCondenser(SummarizingCondenser):
             prompt=prompt,
             max_input_tokens=max_input_tokens,
             max_output_tokens=max_output_tokens,
+            max_event_length=max_event_length,
             ledger_chars=ledger_chars,
             parallel=parallel,
         )
@@ -157,6 +170,8 @@ class SummaryConfig(CondenserConfig):
     """Tokens that one call of the summarizer may be given; without it, what fits its window."""
     max_output_tokens: int | None = Field(None, ge=1)
     """Tokens that a summary may have."""
+    max_event_length: int | None = Field(None, ge=1)
+    """Characters of one event that the model is given; without it, all of them."""
     ledger_chars: int = Field(2_000, ge=0)
     """Characters of the ledger of files, commands and errors below the summary; 0: none."""
     parallel: int = Field(4, ge=1)

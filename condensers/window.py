@@ -7,15 +7,15 @@ from typing import Literal
 from ..memory.tokens import Budget
 from ..memory.turns import Turn, TurnKind
 from ..memory.view import View
-from .base import Condenser, RollingCondenser, down_to, forgettable
+from .base import Condenser, RollingCondenser, down_to, events_summed_up, forgettable
 from .config import CondenserConfig, Parts, register_condenser
 
 __all__ = ["ConversationWindowCondenser", "ConversationWindowCondenserConfig"]
 
 
 class ConversationWindowCondenser(RollingCondenser):
-    """Acts on request only: keeps the system message, the task with what was recalled for it, the
-    newest user message, and the newer half of the rest. No summary, no LLM."""
+    """Acts on request only: keeps the system message, the task with what was recalled for it, and
+    of the rest the newer half, the newest user message in any case. No summary, no LLM."""
 
     def __init__(self) -> None:
         super().__init__(when=_never, which=_older_half)
@@ -33,10 +33,10 @@ def _older_half(view: View, requested: bool, budget: Budget | None, /) -> list[T
             if place + 1 < len(turns) and turns[place + 1].kind is TurnKind.RECALL:
                 with_task = [turns[place + 1]]
             break
-    candidates = forgettable(view, budget=budget, keep=with_task)
-    events = sum(len(turn.events) for turn in candidates)
-    kept = len(view) - events
-    return down_to(view, candidates, kept + events // 2, budget)
+    beginning = [turn for turn in turns if turn.kind is TurnKind.SYSTEM or turn is view.task]
+    stays = sum(len(turn.events) for turn in (*beginning, *with_task))
+    half = stays + events_summed_up(view) + (len(view) - stays) // 2
+    return down_to(view, forgettable(view, budget=budget, keep=with_task), half, budget)
 
 
 @register_condenser
