@@ -101,7 +101,7 @@ class Account:
         self._inputs = 0  # and their inputs
         self._pending = {"results": _Pending(), "inputs": _Pending(), "turns": _Pending()}
         self._whole = 0  # tokens of the old turns that a summary would replace, as they came
-        self._rent = dict.fromkeys(OPTIONS, 0.0)
+        self._rent: dict[str, float] = dict.fromkeys(OPTIONS, 0.0)
         self.choice: Choice | None = None
         """What is to be done before the next response, once it is settled."""
 
