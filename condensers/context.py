@@ -21,7 +21,7 @@ from ..memory.turns import is_response
 from ..memory.view import View
 from .base import CannotCondense, Condensation, Condenser, cannot_condense, check_outcome
 from .errors import is_context_overflow
-from .folding import Folds, own_tools, tool_name
+from .folding import CONDENSE, FOLD, Folds, own_tools, tool_name
 from .recording import Answer, actions_in, observation_of
 
 __all__ = ["AgentContext"]
@@ -159,11 +159,13 @@ class AgentContext:
 
         With ``action``, a call of :data:`CONDENSE_TOOL` in a loop that does not :meth:`record`, it
         is the agent who asks, and the call is answered. Where nothing can be condensed, that is
-        noted in ``state.extra_data``, and the prompt is sent as it is, if it fits.
+        noted in ``state.extra_data``, and the prompt is sent as it is, if it fits. Raises
+        :class:`InvalidArgument` for what is no call of this tool that waits for its result.
         """
         if action is None:
             return self.stream.append(CondensationRequestAction(), EventSource.USER)
         self._check_is_here(action)
+        self._folds.waiting(action, CONDENSE)
         request = CondensationRequestAction(cause=action.id, source=EventSource.AGENT)
         result = observation_of("A condensation of the history is requested.", action)
         return self.stream.extend([result, request])[-1]
@@ -202,7 +204,7 @@ class AgentContext:
         """Carries out a call of one of the context's own tools; False if it is none."""
         if not isinstance(action, MCPAction) or action.name not in self._own_tools:
             return False
-        carry_out = self.fold if action.name == "fold" else self.request_condensation
+        carry_out = self.fold if action.name == FOLD else self.request_condensation
         carry_out(action)
         return True
 

@@ -25,8 +25,9 @@ class Digest:
     """A stand-in for :class:`RollingCondenser` that needs no language model.
 
     It tells the state of work: what the user said, files changed and read, commands with their last
-    exit codes, failing tests and open errors, the newest todo list, thoughts. A previous digest is
-    parsed and brought up to date field by field; any other previous summary is carried over.
+    exit codes, failing tests and open errors, the agent's own summaries of the sub-tasks that it
+    closed, the newest todo list, thoughts. A previous digest is parsed and brought up to date field
+    by field; any other previous summary is carried over.
 
     A digest has at most ``max_chars`` characters, and at most half of what it stands for, unless
     the names of the changed files need more. Where something has no room, a last line says how much

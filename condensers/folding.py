@@ -19,13 +19,26 @@ from ..memory.message import ChatDict
 from ..memory.turns import Turn, TurnKind, is_observation
 from ..memory.view import View, answers
 from .recording import observation_of
+from .stubs import counted
 
-__all__ = ["CONDENSE_TOOL", "FOLD_TOOL", "Folds", "branch", "own_tools", "tool_name"]
+__all__ = [
+    "CONDENSE",
+    "CONDENSE_TOOL",
+    "FOLD",
+    "FOLD_TOOL",
+    "Folds",
+    "branch",
+    "own_tools",
+    "tool_name",
+]
+
+FOLD = "fold"
+CONDENSE = "condense"
 
 FOLD_TOOL: ChatDict = {
     "type": "function",
     "function": {
-        "name": "fold",
+        "name": FOLD,
         "description": (
             "Sets a sub-task apart, so that its details do not fill your history. Open it (with "
             "its task), do it with your other tools, and close it with a summary. Then all that "
@@ -49,7 +62,7 @@ FOLD_TOOL: ChatDict = {
 CONDENSE_TOOL: ChatDict = {
     "type": "function",
     "function": {
-        "name": "condense",
+        "name": CONDENSE,
         "description": (
             "Asks that the older part of your history be condensed before your next step. Use it "
             "between two parts of the work, when you need the details of the last one no longer."
@@ -86,27 +99,31 @@ def _function(tool: ChatDict) -> Mapping[str, Any]:
 
 class Folds:
     """The sub-tasks of a session that are open, as its log says: a call counts once its result has
-    come and is no error. What a delegate opened or closed ends with the delegate."""
+    come and is no error. What a delegate opened or closed ends with the delegate. Also the calls of
+    these two tools that wait for their results."""
 
     def __init__(self, stream: EventStream) -> None:
         self._stream = stream
         self._read = 0  # how many events of the stream are taken into account
         self._open: tuple[int, ...] = ()
-        self._waiting: dict[int, object] = {}  # the command of each call that has no result
+        self._waiting: dict[int, MCPAction] = {}  # by id
         self._delegates: list[tuple[Event, tuple[int, ...]]] = []  # with what was open before
 
     @property
     def open(self) -> tuple[int, ...]:
         """The ids of the calls that opened them, the outermost first."""
+        self._catch_up()
+        return self._open
+
+    def _catch_up(self) -> None:
         for event in self._stream.events(self._read):
             self._read += 1
             self._take(event)
-        return self._open
 
     def _take(self, event: Event) -> None:
         match event:
-            case MCPAction(name="fold", arguments=arguments):
-                self._waiting[event.id] = arguments.get("command")
+            case MCPAction() if event.name in (FOLD, CONDENSE):
+                self._waiting[event.id] = event
             case AgentDelegateAction():
                 self._delegates.append((event, self._open))
             case AgentDelegateObservation():
@@ -117,9 +134,22 @@ class Folds:
                         self._open = before
                         break
             case Observation(cause=int(call)) if call in self._waiting:
-                command = self._waiting.pop(call)
-                if isinstance(event, MCPObservation):
-                    self._open = (*self._open, call) if command == "open" else self._open[:-1]
+                action = self._waiting.pop(call)
+                if action.name == FOLD and isinstance(event, MCPObservation):
+                    opens = action.arguments.get("command") == "open"
+                    self._open = (*self._open, call) if opens else self._open[:-1]
+
+    def waiting(self, action: Event, tool: str) -> MCPAction:
+        """The action, if it is a call of this tool that waits for its result, or else
+        :class:`InvalidArgument`."""
+        self._catch_up()
+        call = self._waiting.get(action.id)
+        if call is None or call.name != tool:
+            raise InvalidArgument(
+                f"the event {action.id} ({action.kind}) is no call of the tool {tool} that waits "
+                "for its result"
+            )
+        return call
 
     def answer(self, action: Event, view: View) -> list[Event]:
         """What answers a call of the tool: its result and, if anything is folded away, the
@@ -127,16 +157,12 @@ class Folds:
 
         Raises :class:`InvalidArgument` for what is no call of it that waits for its result.
         """
+        arguments = self.waiting(action, FOLD).arguments
         opened = self.open
-        if not isinstance(action, MCPAction) or action.id not in self._waiting:
-            raise InvalidArgument(
-                f"the event {action.id} ({action.kind}) is no call of the tool fold that waits for "
-                "its result"
-            )
-        problem = _problem(action.arguments, opened)
+        problem = _problem(arguments, opened)
         if problem is not None:
             return [observation_of(ErrorObservation(f"{problem} Nothing was done."), action)]
-        if action.arguments["command"] == "open":
+        if arguments["command"] == "open":
             said = (
                 f"The sub-task is open, {len(opened) + 1} deep. When it is done, close it with a "
                 "summary: all else of it will leave your history."
@@ -148,14 +174,14 @@ class Folds:
 def _closed(action: Event, opened: Sequence[int], view: View) -> list[Event]:
     *outer, innermost = opened
     ids = sorted(e.id for turn in branch(view, innermost, action.id) for e in turn.events)
-    said = f"The sub-task is closed; {len(ids)} events of it were folded away."
+    said = f"The sub-task is closed, with {counted(len(ids), 'event')} of it folded away."
     if outer:
         said += f" {len(outer)} more still open."
     result = observation_of(said, action)
     if not ids:
         return [result]
     details = {
-        "condenser": "fold",
+        "condenser": FOLD,
         "reason": "the agent closed a sub-task",
         "opened": innermost,
         "closed": action.id,

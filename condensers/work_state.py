@@ -21,6 +21,8 @@ from ..events.event import Event
 from ..events.observations import TaskTrackingObservation
 from ..memory.rendering import action_text, clean, result_text, thought_of
 from ..memory.turns import Call, Turn, TurnKind, response_of
+from .deeds import succeeded
+from .folding import FOLD
 from .ledger import ArtifactLedger
 from .sections import Section, fitted, quoted, read_sections, shortened, unquoted, written
 
@@ -29,13 +31,14 @@ __all__ = ["LEAST_CHARS", "StateOfWork"]
 LEAST_CHARS = 500  # of a digest: its first line and its last one always have room
 
 _USER = "What the user said"
+_SUB_TASKS = "What sub-tasks came to"
 _TODO = "Todo list"
 _THOUGHTS = "What the agent thought and said"
 _CARRIED = "From an earlier summary"
 _FIRST_LINE = re.compile(
     r"Digest of (\d{1,12}) earlier events that are no longer shown, made without a language model:"
 )
-_USER_CHARS = (8000, 4000, 2000, 1000, 500, 250, 120)  # of a message, as room allows
+_CHARS = (8000, 4000, 2000, 1000, 500, 250, 120)  # of a message or summary, as room allows
 _THOUGHT = 250  # characters
 _LINE = 500  # characters of a line of an earlier summary
 _ALL = 10**9
@@ -55,6 +58,8 @@ class StateOfWork:
     thoughts: Sequence[str] = ()
     carried: Sequence[str] = ()
     """The lines of earlier summaries that are no digest."""
+    sub_tasks: Mapping[int, str] = dataclasses.field(default_factory=dict)
+    """What the agent said when it closed a sub-task, by event id."""
     left_out: Mapping[str, int] = dataclasses.field(default_factory=dict)
     """How many of each kind had no room."""
 
@@ -76,6 +81,7 @@ class StateOfWork:
             lists[-1] if lists else (),
             list(dict.fromkeys(said for turn in turns for said in _thoughts(turn))),
             [line for call in calls for line in _summary_lines(call.action)],
+            {call.action.id: said for call in calls if (said := _fold_summary(call))},
         )
 
     def merge(self, newer: StateOfWork) -> StateOfWork:
@@ -90,6 +96,7 @@ class StateOfWork:
             newer.todo or self.todo,
             list(dict.fromkeys((*self.thoughts, *newer.thoughts))),
             [*self.carried, *newer.carried],
+            {**self.sub_tasks, **newer.sub_tasks},
             left_out,
         )
 
@@ -109,16 +116,13 @@ class StateOfWork:
         return LEAST_CHARS + self.ledger.needed()
 
     def _sections(self) -> list[Section]:
-        user = [
-            [f"[event {n}] {quoted(shortened(said, limit))}" for n, said in self.user.items()]
-            for limit in (_ALL, *_USER_CHARS)
-        ]
         todo = [f"[{status}] {written(title)}" for status, title in self.todo]
         thoughts = [quoted(thought) for thought in self.thoughts]
         carried = [written(line) for line in self.carried]
         return [
-            Section(_USER, "user messages", user, 4, keep="both"),
+            Section(_USER, "user messages", _by_event(self.user), 4, keep="both"),
             Section(_CARRIED, "lines of an earlier summary", [carried], 3, keep="first"),
+            Section(_SUB_TASKS, "fold summaries", _by_event(self.sub_tasks), 3),
             *self.ledger.sections(),
             Section(_TODO, "todo items", [todo], 2, keep="first"),
             Section(_THOUGHTS, "thoughts", [thoughts], 2),
@@ -142,6 +146,14 @@ class StateOfWork:
         return state.merge(_parsed(digest))
 
 
+def _by_event(texts: Mapping[int, str]) -> list[list[str]]:
+    """The variants of a section of texts by event id."""
+    return [
+        [f"[event {n}] {quoted(shortened(said, limit))}" for n, said in texts.items()]
+        for limit in (_ALL, *_CHARS)
+    ]
+
+
 # ---------------------------------------------------------------------- reading
 
 
@@ -159,22 +171,28 @@ def _parsed(digest: Sequence[str] | None) -> StateOfWork:
     header = _FIRST_LINE.fullmatch(digest[0])
     assert header is not None
     entries, left_out = read_sections("\n".join(digest[1:]))
-    user: dict[int, str] = {}
+    by_event: dict[str, dict[int, str]] = {_USER: {}, _SUB_TASKS: {}}
     todo: list[tuple[str, str]] = []
     texts: dict[str, list[str]] = {_THOUGHTS: [], _CARRIED: []}
     for title, entry in entries:
         try:
-            if title == _USER and (said := _SAID.fullmatch(entry)):
-                user[int(said[1])] = unquoted(said[2])[0]
+            if title in by_event and (said := _SAID.fullmatch(entry)):
+                by_event[title][int(said[1])] = unquoted(said[2])[0]
             elif title == _TODO and (item := _TODO_ITEM.fullmatch(entry)):
                 todo.append((item[1], unquoted(item[2])[0]))
             elif title in texts:
                 texts[title].append(unquoted(entry)[0])
         except ValueError:  # a broken quotation is no entry of ours
             continue
-    ledger = ArtifactLedger.from_entries(entries)
     return StateOfWork(
-        int(header[1]), user, ledger, todo, texts[_THOUGHTS], texts[_CARRIED], left_out
+        int(header[1]),
+        by_event[_USER],
+        ArtifactLedger.from_entries(entries),
+        todo,
+        texts[_THOUGHTS],
+        texts[_CARRIED],
+        by_event[_SUB_TASKS],
+        left_out,
     )
 
 
@@ -191,6 +209,14 @@ def _lines(text: str) -> Iterator[str]:
 def _summary_lines(event: Event) -> Iterator[str]:
     if isinstance(event, AgentCondensationObservation) and event.tool_call_metadata is None:
         yield from _lines(event.content)
+
+
+def _fold_summary(call: Call) -> str | None:
+    """The agent's own summary of the sub-task that a call closed, if it did."""
+    match call.action:
+        case MCPAction(name=name, arguments={"command": "close", "summary": str(summary)}):
+            return clean(summary).strip() if name == FOLD and succeeded(call.result) else None
+    return None
 
 
 def _thoughts(turn: Turn) -> Iterator[str]:

@@ -334,6 +334,53 @@ def test_another_summary_is_carried_over() -> None:
     assert two.ledger.files == {"/w/a.py": "created", "/w/b.py": "edited"}
 
 
+def closed(summary: str, result: Event | None = None) -> list[Item]:
+    return did(MCPAction(name="fold", arguments={"command": "close", "summary": summary}), result)
+
+
+SUB_TASKS = """\
+Digest of 11 earlier events that are no longer shown, made without a language model:
+
+## What sub-tasks came to
+- [event 2] "Port 8123.\\nNo retries."
+- [event 9] "Done."
+"""
+
+
+def test_what_the_agent_said_of_its_sub_tasks_is_carried_over() -> None:
+    first = state_of(
+        did(MCPAction(name="fold", arguments={"command": "open", "task": "look"})),
+        closed(" Port 8123.\nNo retries.\n"),
+        closed("No sub-task is open.", ErrorObservation(content="No.")),
+        did(MCPAction(name="other", arguments={"command": "close", "summary": "No fold."})),
+        closed(" "),
+    )
+    assert first.sub_tasks == {2: "Port 8123.\nNo retries."}
+    both = StateOfWork.parse(first.render()).merge(StateOfWork(1, sub_tasks={9: "Done."}))
+    assert both.render() + "\n" == SUB_TASKS
+    assert StateOfWork.parse(SUB_TASKS) == both
+
+
+@given(texts())
+def test_any_summary_of_a_sub_task_is_read_back(text: str) -> None:
+    state = state_of(closed(text))
+    assert list(state.sub_tasks.values()) == [said for said in [clean(text).strip()] if said]
+    assert StateOfWork.parse(state.render()) == state
+
+
+def test_summaries_of_sub_tasks_are_shortened_before_the_oldest_are_left_out() -> None:
+    said = {n: f"part {n}: " + "well " * 200 for n in range(4)}
+    small = StateOfWork.parse(StateOfWork(8, sub_tasks=said).render(2000))
+    assert list(small.sub_tasks) == [0, 1, 2, 3]
+    many = StateOfWork(80, sub_tasks=dict.fromkeys(range(40), "w" * 100))
+    # Of 500 characters the first line takes 84 + 2, the last one at most 45 + 2, the title 27: that
+    # leaves 340, and an entry takes 3 + 10 + 1 + 102 = 116.
+    least = StateOfWork.parse(many.render(500))
+    assert list(least.sub_tasks) == [38, 39]
+    assert least.left_out == {"fold summaries": 38}
+    assert StateOfWork.parse(least.merge(StateOfWork()).render()) == least
+
+
 @given(event_logs())
 def test_a_digest_is_read_back_and_written_again(log: list[Event]) -> None:
     state = StateOfWork.from_turns(View.from_events(log).turns)

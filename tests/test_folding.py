@@ -132,7 +132,7 @@ def test_closing_leaves_the_two_calls_and_the_summary() -> None:
         "events_after": 6,
     }
     assert shown(context) == [0, 1, 2, 3, 4, 9, 10]
-    assert said(context, 10) == "The sub-task is closed; 4 events of it were folded away."
+    assert said(context, 10) == "The sub-task is closed, with 4 events of it folded away."
     messages = context.messages()
     assert check_messages(messages, tools=TOOLS) == []
     calls = [call["function"] for m in messages for call in m.get("tool_calls", ())]
@@ -160,7 +160,15 @@ def test_where_nothing_was_done_nothing_is_forgotten() -> None:
     context = started()
     does(context, OPEN, CLOSE)
     assert len(context.stream) == 5
-    assert said(context, 4) == "The sub-task is closed; 0 events of it were folded away."
+    assert said(context, 4) == "The sub-task is closed, with 0 events of it folded away."
+
+
+def test_one_event_is_one_event() -> None:
+    context = started()
+    does(context, OPEN)
+    asks(context, RUN)  # 3, which still waits
+    asks(context, CLOSE)
+    assert said(context, 5) == "The sub-task is closed, with 1 event of it folded away."
 
 
 def test_a_sub_task_left_open_changes_nothing() -> None:
@@ -199,12 +207,12 @@ def test_the_innermost_is_closed_first_and_the_outer_one_folds_what_is_left_of_i
     does(context, OPEN, RUN, OPEN, RUN, CLOSE)
     assert said(context, 6).startswith("The sub-task is open, 2 deep.")
     assert said(context, 10) == (
-        "The sub-task is closed; 2 events of it were folded away. 1 more still open."
+        "The sub-task is closed, with 2 events of it folded away. 1 more still open."
     )
     assert shown(context) == [0, 1, 2, 3, 4, 5, 6, 9, 10]
     does(context, RUN, CLOSE)
     assert shown(context) == [0, 1, 2, 14, 15]
-    assert said(context, 15).startswith("The sub-task is closed; 8 events")
+    assert said(context, 15).startswith("The sub-task is closed, with 8 events")
 
 
 def test_two_are_closed_by_one_response() -> None:
@@ -355,6 +363,24 @@ def test_a_loop_can_carry_out_the_calls_itself() -> None:
     assert context.state.waiting == []
 
 
+def test_only_a_call_of_condense_that_waits_asks_for_a_condensation() -> None:
+    context = AgentContext(EventStream("s"), NoOpCondenser())
+    task = context.stream.append(MessageAction("Fix it."), "user")
+    run, opening, condense = asks(context, RUN, OPEN, CONDENSE)  # 1, 2, 3
+    with pytest.raises(InvalidArgument, match=r"event 3 .* no call of the tool fold that waits"):
+        context.fold(condense)
+    context.fold(opening)  # 4
+    context.request_condensation(condense)  # 5, 6
+    for action in (task, run, opening, condense):
+        with pytest.raises(InvalidArgument, match=r"no call of the tool condense that waits"):
+            context.request_condensation(action)
+    with pytest.raises(InvalidArgument, match="none of this stream"):
+        context.request_condensation(condense.replace(id=0))
+    assert len(context.stream) == 7
+    assert context.state.waiting == [run]
+    assert Folds(context.stream).open == (2,)
+
+
 # ---------------------------------------------------------------------- other condensations
 
 
@@ -442,6 +468,42 @@ def test_a_call_that_was_killed_before_its_result_is_carried_out_at_the_next_ste
         resumed = started(stream=copy_of(whole[:killed_at]))
         resumed.messages()
         assert [plain(event) for event in resumed.stream] == [plain(event) for event in whole]
+
+
+def test_killed_anywhere_in_a_fold_a_session_goes_on_as_if_it_had_not_been() -> None:
+    whole = [*_played_fold().stream]
+    assert [event.kind for event in whole] == [
+        *("message", "call_tool_mcp", "mcp", "run", "run", "call_tool_mcp", "mcp", "condensation"),
+    ]
+    for killed_at in (1, 2, 3, 5, 6, 8):  # 4: its loop answers the call; 7: stored with 6
+        resumed = started(stream=copy_of(whole[:killed_at]))
+        resumed.messages()
+        responses = sum(isinstance(event, Action) for event in whole[1:killed_at])
+        does(resumed, *(OPEN, RUN, CLOSE)[responses:])
+        assert [event.kind for event in resumed.stream] == [event.kind for event in whole]
+        assert shown(resumed) == [0, 1, 2, 5, 6]
+        assert Folds(resumed.stream).open == ()
+
+
+def _played_fold() -> AgentContext:
+    context = started()
+    does(context, OPEN, RUN, CLOSE)
+    return context
+
+
+@pytest.mark.parametrize("killed_at", [2, 6])  # after a call of fold
+def test_the_user_may_speak_before_a_killed_call_is_carried_out(killed_at: int) -> None:
+    stream = copy_of([*_played_fold().stream][:killed_at])
+    stream.append(MessageAction("Are you there?"), "user")
+    resumed = started(stream=stream)
+    assert check_messages(resumed.messages()) == []
+    does(resumed, *(RUN, CLOSE)[: 6 - killed_at])
+    assert Folds(stream).open == ()
+    spoken, closing = killed_at, len(stream) - 3
+    if killed_at == 2:  # 3: the result, 4 and 5: RUN, 6: CLOSE
+        assert shown(resumed) == [0, 1, spoken, 3, closing, closing + 1]
+    else:  # 5: CLOSE, 6: the user, 7: the result
+        assert shown(resumed) == [0, 1, 2, 5, spoken, 7]
 
 
 def copy_of(events: list[Event]) -> EventStream:
@@ -772,7 +834,7 @@ def test_a_step_does_not_cost_more_the_longer_the_history_is() -> None:
     costs = []
     for _ in range(60):
         before = store.handed_out
-        does(context, OPEN, RUN, RUN, CLOSE)
+        does(context, OPEN, RUN, RUN, CLOSE, CONDENSE)
         context.messages()
         costs.append(store.handed_out - before)
     assert max(costs[1:]) == min(costs[1:]) <= 5 * 9
