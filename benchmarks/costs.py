@@ -54,7 +54,8 @@ def run_cost(
     """Replays a run under a condenser, given by its configuration, and adds up what it costs.
 
     The prompt cache is a simple one: of each prompt, the messages with which the one before began
-    as well are read from it, and all others are written into it. ``llm`` is the summarizer (a
+    as well are read from it, and all others are written into it. A condenser that reckons with
+    prices reckons with these, unless its configuration names others. ``llm`` is the summarizer (a
     stand-in without a language model if none is given); ``summary_prices`` are its prices (None:
     the same). Tokens are estimated. Raises what :func:`replay` and a configuration may raise.
     """
@@ -63,7 +64,7 @@ def run_cost(
     summarizer = _Metered(llm if llm is not None else ExtractiveModel(), summary_prices)
     before: Sequence[Message] = ()
     spent, steps, condensations, longest = 0.0, 0, 0, 0
-    for step in replay(run, condenser_from_config(condenser, llm=summarizer)):
+    for step in replay(run, condenser_from_config(condenser, llm=summarizer, prices=prices)):
         same = _same(before, step.messages)
         read = _COUNTER.count(step.messages[:same])
         spent += read * prices.cache_read + (step.tokens - read) * prices.cache_write

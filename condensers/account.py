@@ -79,16 +79,22 @@ class Account:
     part of the prompt cache that it breaks, and the answer of the summarizer. That is how often to
     restock where demand is steady (Harris 1913), and how long to rent skis before buying them:
     never more than twice what hindsight would pay. It is taken if the steps that are expected to
-    come save more than all of its cost, what the summarizer reads of the old turns included.
+    come save more than all of its cost, what the summarizer reads of the old turns included; and
+    if it saves as much as is left alone: what is lost has no price here, and would be let go in
+    crumbs where it costs nothing.
 
     What was masked or cleared stays so, since the decisions are made again from the beginning of
     the view. A summary that was due before and is not there could not be made; something gentler
     was done instead.
     """
 
-    def __init__(self, terms: Terms, summary: int | None) -> None:
-        """``summary``: the tokens of the one that stands in the view; None for none."""
+    def __init__(self, terms: Terms, summary: int | None, stay: Collection[int] = ()) -> None:
+        """``summary``: the tokens of the one that stands in the view; None for none. ``stay``: the
+        serials of turns that are never let go of. Nor is the newest user message."""
         self._terms = terms
+        self._stay = frozenset(stay)
+        self._user: int | None = None  # serial of the newest user message
+        self._held: _Pending | None = None  # the same, if it is old
         self._summary = summary or 0
         self._next_summary = summary or _SUMMARY
         self._turns: list[tuple[Turn, Weight]] = []
@@ -113,6 +119,7 @@ class Account:
             for name, value in vars(self).items()
         }
         copy._pending = {kind: replace(pending) for kind, pending in self._pending.items()}
+        copy._held = None if self._held is None else replace(self._held)
         return copy
 
     @property
@@ -133,6 +140,11 @@ class Account:
                 self._take(self._best(self._terms.options - {"summarize"}))
             self._steps += 1
             self._events += len(turn.events)
+        elif turn.kind is TurnKind.USER:
+            self._user = turn.serial
+            if self._held is not None:  # it is no longer the newest
+                self._may_go(self._held)
+                self._held = None
         self._turns.append((turn, weight))
         self._tokens += weight.tokens
         self._fresh += weight.tokens
@@ -157,14 +169,21 @@ class Account:
         before = self._tokens - self._fresh
         self._old += 1
         self._fresh -= weight.tokens
-        if turn.kind in _STAY:
+        place = _Pending(weight.tokens, before, turn.serial)
+        if turn.kind in _STAY or turn.serial in self._stay:
             return
-        self._whole += weight.tokens
-        self._pending["turns"].add(weight.tokens, before)
+        if turn.serial == self._user:
+            self._held = place
+            return
+        self._may_go(place)
         for use in weight.uses:
             self._uses.append((turn, use))
-            self._pending["results"].add(use.result_gain, before)
-            self._pending["inputs"].add(use.input_gain, before)
+            self._pending["results"].add(_Pending(use.result_gain, before, turn.serial))
+            self._pending["inputs"].add(_Pending(use.input_gain, before, turn.serial))
+
+    def _may_go(self, turn: _Pending) -> None:
+        self._whole += turn.tokens
+        self._pending["turns"].add(turn)
 
     def _take(self, choice: Choice | None) -> None:
         """Masks or clears what may be."""
@@ -174,6 +193,10 @@ class Account:
         gain = sum(self._pending[kind].tokens for kind in kinds)
         self._tokens -= gain
         self._pending["turns"].tokens -= gain
+        places = [self._pending["inputs"], *([self._held] if self._held is not None else [])]
+        for turn, use in self._uses[self._results :]:
+            for place in places:  # what is sent before it becomes less
+                place.before -= use.result_gain if turn.serial < place.first else 0
         self._results = len(self._uses)
         if choice.option == "clear":
             self._inputs = len(self._uses)
@@ -210,7 +233,9 @@ class Account:
             own + reading,
             steps,
             saved * prices.cache_read * steps - lost - own - reading,
-            is_due=saved > 0 and self._rent[option] >= lost + own,
+            is_due=saved > 0
+            and saved >= self._terms.keep_recent
+            and self._rent[option] >= lost + own,
         )
 
     def _saved(self, option: str) -> int:
@@ -234,25 +259,28 @@ class Account:
         return min(pending["results"].before, pending["inputs"].before)
 
     def _steps_to_come(self) -> int:
-        """What is left of the steps that were expected; or half as many as there have been, those
-        included that the view does not show any more."""
+        """What is left of the steps that were expected, a tenth of those that there have been at
+        the least; without an expectation half as many as these. Steps that the view does not show
+        any more are estimated."""
         events = self._turns[-1][0].serials[-1] if self._turns else 0
         done = max(self._steps, events * self._steps // max(1, self._events))
         expected = self._terms.expected_steps
-        return expected - done if expected is not None and expected > done else done // 2
+        return done // 2 if expected is None else max(expected - done, done // 10)
 
 
-_STAY = (TurnKind.SYSTEM, TurnKind.USER, TurnKind.SUMMARY)  # for the account, if not for good
+_STAY = (TurnKind.SYSTEM, TurnKind.SUMMARY)  # a summary's place is taken by the next one
 
 
 @dataclass(slots=True)
 class _Pending:
-    """Tokens that could be let go of, and those before the first of them."""
+    """Tokens that could be let go of, those before the first of them, and the serial of the turn
+    that this one is in."""
 
     tokens: int = 0
     before: int = 0
+    first: int = -1
 
-    def add(self, tokens: int, before: int) -> None:
-        if tokens and not self.tokens:
-            self.before = before
-        self.tokens += tokens
+    def add(self, other: _Pending) -> None:
+        if other.tokens and (not self.tokens or other.first < self.first):
+            self.before, self.first = other.before, other.first
+        self.tokens += other.tokens

@@ -17,6 +17,7 @@ from ..memory.message import ChatModel
 
 if TYPE_CHECKING:
     from .base import Condenser
+    from .prices import Prices
 
 __all__ = [
     "CondenserConfig",
@@ -49,9 +50,11 @@ class TypeTaken(InvalidConfig):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Parts:
-    """What a configuration cannot hold: the language model that condensers shall use."""
+    """What a configuration cannot hold, or leaves open: the language model that condensers shall
+    use, and the prices of the agent's model where the configuration names none."""
 
     llm: ChatModel | None = None
+    prices: Prices | None = None
 
 
 class CondenserConfig(BaseModel):

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Literal
 
 from pydantic import Field
 
 from ..events.event import InvalidArgument
 from ..memory.tokens import Budget
-from ..memory.turns import Turn, TurnKind
+from ..memory.turns import Turn, TurnKind, protected
 from ..memory.view import View
 from .account import OPTIONS, Account, Terms
 from .base import (
@@ -71,7 +71,7 @@ class CostAwareCondenser(RollingCondenser):
         keep_recent: int = 4_000,
         keep_first: int | None = None,
         expected_steps: int | None = None,
-        options: Collection[str] = OPTIONS,
+        options: Iterable[str] = OPTIONS,
         minimum_progress: float = 0.1,
         fallback: Condenser | None = None,
     ) -> None:
@@ -87,7 +87,8 @@ class CostAwareCondenser(RollingCondenser):
             raise InvalidArgument(
                 f"expected_steps is a number of steps, 1 or more; found {expected_steps}"
             )
-        if not options or not set(options) <= set(OPTIONS):
+        options = frozenset(options)
+        if not options or not options <= set(OPTIONS):
             raise InvalidArgument(
                 f"options are one or more of {', '.join(OPTIONS)}; found {sorted(options)}"
             )
@@ -103,9 +104,10 @@ class CostAwareCondenser(RollingCondenser):
             summary_prices = prices
         self.keep_first = keep_first
         self.pays_for_summaries = summary_prices is not None
-        self.terms = Terms(prices, summary_prices, keep_recent, expected_steps, frozenset(options))
+        self.terms = Terms(prices, summary_prices, keep_recent, expected_steps, options)
         self._uses = ToolUses(clear_inputs="clear" in options)
         self._settled: list[Turn] = []  # turns that can no longer change
+        self._task: Turn | None = None  # of the same view
         self._of_settled = Account(self.terms, None)
         self._newest: tuple[list[Turn], Account] = ([], self._of_settled)
 
@@ -134,20 +136,40 @@ class CostAwareCondenser(RollingCondenser):
             return self._newest[1]
         changing = len(turns) if newest is None else turns.index(newest)
         begin = len(self._settled)
-        if not 0 < begin <= changing or turns[:begin] != self._settled or _summed_up(turns[begin:]):
-            begin = 0
+        if (
+            not 0 < begin <= changing
+            or turns[:begin] != self._settled
+            or view.task is not self._task
+            or _summed_up(turns[begin:])
+        ):
+            begin, self._task = 0, view.task
             tokens = sum(self._uses.weight(turn).tokens for turn in _summed_up(turns))
-            self._of_settled = Account(self.terms, tokens or None)
+            self._of_settled = Account(self.terms, tokens or None, self._stay_for_good(view))
         for turn in turns[begin:changing]:
             self._of_settled.add(turn, self._uses.weight(turn))
-        # A summary that is not among these turns may go without a trace in them.
-        self._settled = [] if _summed_up(turns[changing:]) else turns[:changing]
+        # A summary that is not among these turns may go without a trace in them, and the head may
+        # not be complete.
+        is_open = _summed_up(turns[changing:]) or len(view) <= (self.keep_first or 0)
+        self._settled = [] if is_open else turns[:changing]
         account = self._of_settled.copy()
         for turn in turns[changing:]:
             account.add(turn, self._uses.weight(turn))
         account = account.settled()
         self._newest = turns, account
         return account
+
+    def _stay_for_good(self, view: View) -> set[int]:
+        """The serials of the turns that are never forgotten; the newest user message is one only as
+        long as it is the newest."""
+        turns, events = view.turns, 0
+        users = [turn for turn in turns if turn.kind is TurnKind.USER]
+        kept = {turns[n].serial for n in protected(turns, None, view.task, self.keep_first)}
+        for turn in turns:
+            in_head = turn is view.task if self.keep_first is None else events < self.keep_first
+            if turn in users[-1:] and not in_head:
+                kept.remove(turn.serial)
+            events += len(turn.events)
+        return kept
 
     def _shown(self, view: View) -> View:
         """The view with stubs for what has been masked and cleared so far."""
@@ -192,8 +214,9 @@ class CostAwareCondenserConfig(SummaryConfig):
     """``type: cost_aware``. Without ``llm_config`` a digest takes the place of a summary."""
 
     type: Literal["cost_aware"] = "cost_aware"
-    prices: Prices | str = Prices()
-    """Of the agent's model, in dollars for a million tokens, or its name as litellm knows it."""
+    prices: Prices | str | None = None
+    """Of the agent's model, in dollars for a million tokens, or its name as litellm knows it;
+    without it, those of a usual model."""
     summary_prices: Prices | str | None = None
     """Of the summarizer's model; without it, the same."""
     keep_recent: int = Field(4_000, ge=0)
@@ -223,7 +246,7 @@ class CostAwareCondenserConfig(SummaryConfig):
             )
         return CostAwareCondenser(
             summary,
-            _prices(self.prices),
+            parts.prices if self.prices is None else _prices(self.prices),
             summary_prices=None if self.summary_prices is None else _prices(self.summary_prices),
             keep_recent=self.keep_recent,
             keep_first=self.keep_first,

@@ -21,7 +21,7 @@ class Prices(BaseModel):
     whose cache costs a quarter more to write and a tenth to read.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
     input: float = Field(default=3.0, gt=0)
     output: float = Field(default=15.0, ge=0)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from ..events.actions import MCPAction, SystemMessageAction
 from ..events.event import Event
@@ -13,6 +14,7 @@ from ..memory.rendering import action_text, call_arguments, image_urls, result_t
 from ..memory.tokens import TokenCounter
 from ..memory.turns import Turn, TurnKind, is_observation, response_of
 from ..memory.view import View
+from .folding import FOLD
 from .response_edits import ResponseEdit, arguments_of
 from .stubs import Result, Stubs, is_smaller, is_stub, size_of, stub_of, tokens_of
 
@@ -53,12 +55,16 @@ class Cleared:
 
 class ToolUses:
     """The tool uses of a view, and the view without some of them. Those of ``exclude_tools`` free
-    nothing, nor do inputs unless ``clear_inputs``."""
+    nothing, nor do inputs unless ``clear_inputs``; that of a call that closes a sub-task never
+    does, as its summary stands nowhere else."""
 
     def __init__(self, exclude_tools: Sequence[str] = (), *, clear_inputs: bool) -> None:
-        self._exclude_tools = frozenset(exclude_tools)
-        self._clear_inputs = clear_inputs
+        self._weigh = _weighing(frozenset(exclude_tools), clear_inputs)
         self._stubs = Stubs()
+        # What was cleared of the newest view: how much, in which of its first turns, and for what.
+        self._cleared: tuple[int, int, frozenset[Turn]] = (0, 0, frozenset())
+        self._turns: list[Turn] = []
+        self._pairs: list[tuple[Result, ResponseEdit | None]] = []
 
     def weight(self, turn: Turn) -> Weight:
         """What a turn takes. Each turn is weighed once."""
@@ -68,11 +74,30 @@ class ToolUses:
         """The view with stubs for what is cleared; the same view if nothing is."""
         if not (cleared.results or cleared.inputs or cleared.thinking):
             return view
-        pairs = list(_replacements(view, cleared))
-        chosen, edits = [result for result, _ in pairs], [edit for _, edit in pairs]
+        gone = cleared.results, cleared.inputs, frozenset(cleared.thinking)
+        turns = view.turns
+        if gone != self._cleared or turns[: len(self._turns)] != self._turns:
+            self._pairs = list(_replacements(view, cleared))
+            changed = {result.turn.serial for result, _ in self._pairs}
+            ends = [place for place, turn in enumerate(turns, 1) if turn.serial in changed]
+            self._cleared, self._turns = gone, turns[: max(ends, default=0)]
+        chosen, edits = [result for result, _ in self._pairs], [edit for _, edit in self._pairs]
         return self._stubs.put(view, chosen, edits, _replacement)
 
-    def _weigh(self, turn: Turn) -> Weight:
+
+@lru_cache(maxsize=64)
+def _weighing(exclude_tools: frozenset[str], clear_inputs: bool) -> Callable[[Turn], Weight]:
+    """What weighs a turn: one and the same object for equal arguments, so that ``turn.remembered``
+    finds what was weighed before."""
+    return _Scales(exclude_tools, clear_inputs).weigh
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Scales:
+    exclude_tools: frozenset[str]
+    clear_inputs: bool
+
+    def weigh(self, turn: Turn) -> Weight:
         if turn.kind is not TurnKind.RESPONSE:
             return Weight(sum(_event_tokens(event) for event in turn.events), 0, ())
         said = turn.remembered(response_of)
@@ -89,11 +114,11 @@ class ToolUses:
         return Weight(tokens, extra_tokens if said.thinking else 0, tuple(uses))
 
     def _use(self, action: Event, result: Event, given: str | None) -> Use:
-        if _tool_of(action) in self._exclude_tools:
+        if _tool_of(action) in self.exclude_tools:
             return Use(action, result)
         stub = _result_stub(result)
         gain = 0 if stub is None else _event_tokens(result) - _event_tokens(stub)
-        if not self._clear_inputs or given is None:
+        if not self.clear_inputs or given is None or _tool_of(action) == FOLD:
             return Use(action, result, gain)
         instead = json.dumps({"cleared": f"{len(given)} characters of event {action.id}"})
         if not is_smaller(instead, given):

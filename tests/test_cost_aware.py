@@ -29,7 +29,7 @@ from eventfold.memory import TokenCounter, Turn, View
 from eventfold.memory.turns import TurnKind
 from tests.logs import event_logs
 from tests.models import MadeUpModel
-from tests.notation import A, Item, O, S, U, log
+from tests.notation import A, Item, M, O, S, U, log
 
 DEAR = Prices(input=9)
 EVENT = A("r", "c")
@@ -153,6 +153,24 @@ def test_a_free_summary_needs_no_rent_but_for_the_cache() -> None:
     assert grown(Account(terms("summarize", free=True), None), 8).choice is None
 
 
+def test_what_is_masked_before_the_inputs_is_no_longer_sent_before_them() -> None:
+    """After 21 of 23 responses are masked (of 500 tokens each), the inputs of the first are behind
+    100 tokens, those of the newest old one behind 100 + 20 * 500 + 1,000 and so on: what a clearing
+    breaks is all that is sent behind the first inputs that are still there."""
+    account = Account(terms("mask", "clear"), None)
+    account.add(turn(TurnKind.SYSTEM, 0), Weight(100, 0, ()))
+    for number in range(24):
+        given = 50 if number >= 10 else 0
+        account.add(turn(TurnKind.RESPONSE, number + 1), used(500, given))
+    settled = account.settled()
+    assert settled.cleared.results > 10
+    assert settled.cleared.inputs == 0
+    masked = settled.cleared.results
+    # Sent before the inputs of response 10: the system message, and 10 responses, masked.
+    assert settled._pending["inputs"].before == 100 + 10 * 500
+    assert settled._tokens == 100 + 24 * 1000 - masked * 500
+
+
 def test_a_copy_goes_on_apart() -> None:
     account = grown(Account(terms("mask"), None), 20, used(500))
     copy = account.copy()
@@ -203,6 +221,38 @@ def test_results_are_masked_and_the_newest_stay() -> None:
     assert masked[:2] == [3, 5]
     assert masked[-1] < view[-1].id
     assert condenser.metadata["masked"] == len(masked)
+
+
+def test_turns_that_stay_in_any_case_bring_nothing() -> None:
+    """A long head is not paid for again and again: each summary saves what it is said to save."""
+    view, condenser = View(), dear(keep_first=30, options=["summarize"], keep_recent=200)
+    claimed: list[tuple[int, int]] = []
+    for number, event in enumerate(log(S(), U(), pairs(15, "word " * 1000), pairs(100, "few", 15))):
+        view.append(event)
+        outcome = condenser.condense(view.copy())
+        if isinstance(outcome, Condensation):
+            details = outcome.action.details or {}
+            real = details["tokens_before"] - details["tokens_after"]
+            claimed.append((details["account"]["tokens_saved"], real))
+            view.append(outcome.action.replace(id=10_000 + number))
+    assert 0 < len(claimed) < 20
+    assert all(said < 2 * real for said, real in claimed)
+
+
+def test_a_history_of_user_messages_is_condensed_too() -> None:
+    """As agents have it that get their results as messages of the user."""
+    events = log(S(), U("the task"), [i for n in range(60) for i in (M(f"{n}"), U("word " * 300))])
+    config = {"type": "cost_aware", "prices": {"input": 3}}
+    assert run_cost(events, config).condensations > 0
+    assert run_cost(events, config).longest_prompt < run_cost(events, "noop").longest_prompt / 2
+
+
+def test_what_is_let_go_is_as_much_as_what_is_left_alone() -> None:
+    """Where it costs nothing, with a digest and without a cache, it would be let go in crumbs."""
+    events = log(S(), U(), pairs(60, "word " * 100))
+    config = {"type": "cost_aware", "prices": {"input": 3}, "keep_recent": 1_000}
+    cost = run_cost(events, {**config, "options": ["summarize"]})
+    assert 0 < cost.condensations < 10
 
 
 def test_what_costs_little_is_carried_on() -> None:
@@ -381,7 +431,7 @@ def test_no_fixed_threshold_chosen_in_hindsight_is_much_cheaper(
         ]
         fixed.append(never.total)
         config = {"type": "cost_aware", "llm_config": {"model": "extractive"}}
-        cost = run_cost(run, {**config, "prices": prices.model_dump()}, prices).total
+        cost = run_cost(run, config, prices).total
         assert cost <= 1.3 * min(fixed), run.name
         assert cost < mean(fixed), run.name
     assert long >= 10

@@ -438,6 +438,17 @@ def test_cleared_inputs_are_valid_arguments_of_the_same_calls() -> None:
     assert messages[2:] == ConversationMemory().process_events(view)[2:]
 
 
+def test_the_summary_of_a_closed_sub_task_is_never_cleared() -> None:
+    """It stands nowhere else: what it tells of is forgotten."""
+    close = MCPAction("fold", {"command": "close", "summary": LONG})
+    other = MCPAction("note", {"text": LONG})
+    calls = [A("r", "a", action=close), O("a", "1"), A("s", "b", action=other), O("b", "2")]
+    view = view_of(U(), calls, M("So."))
+    condenser = ToolClearingCondenser(0, 0, clear_inputs=True)
+    assert changed(condenser, view) == [3]
+    assert [use.input_gain > 0 for _, use in _uses(condenser, view)] == [False, True]
+
+
 def test_of_a_batch_only_the_inputs_of_old_calls_are_cleared() -> None:
     long = json.dumps({"command": LONG})
     view = view_of(
