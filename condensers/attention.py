@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import bisect
-import json
-import re
 from collections.abc import Sequence
-from functools import partial
 from typing import Any, Literal, Self
 
 from pydantic import AliasChoices, Field, model_validator
@@ -21,6 +18,7 @@ from .base import Condenser, ModelFailed, RollingCondenser, check_sizes, down_to
 from .config import CondenserConfig, Parts, SomeConfig, built, register_condenser
 from .errors import ErrorKind, is_context_overflow
 from .llm import LLM, LLMConfig, LLMError
+from .model_answers import ids_in
 from .steps import Ask, Steps
 from .summarizing import chat_model
 from .summary_record import Block, fenced, parts_of, record_of, tokens_of
@@ -233,15 +231,19 @@ class LLMRanking:
         return _in_turn(rankings)
 
     def _answered(self, request: list[ChatDict]) -> Steps[str]:
-        ask, aask = partial(self.llm.completion, request), partial(self.llm.acompletion, request)
         if isinstance(self.llm, LLM):
-            in_format = {"response_format": _FORMAT}
             try:
-                return _checked((yield Ask(partial(ask, **in_format), partial(aask, **in_format))))
+                return _checked((yield self._call(request, response_format=_FORMAT)))
             except LLMError as error:
                 if error.kind is not ErrorKind.OTHER:
                     raise
-        return _checked((yield Ask(ask, aask)))
+        return _checked((yield self._call(request)))
+
+    def _call(self, request: list[ChatDict], **beside: Any) -> Ask:
+        return Ask(
+            lambda: self.llm.completion(request, **beside),
+            lambda: self.llm.acompletion(request, **beside),
+        )
 
     def _window(self) -> int:
         """The input tokens that fit into the model's window, or a guess."""
@@ -278,31 +280,10 @@ def _checked(reply: Reply) -> str:
 def _named(answer: str, candidates: Sequence[Turn]) -> list[Turn]:
     """The turns that an answer names, each once, in its order."""
     turns = {event.id: turn for turn in candidates for event in turn.events if event.id >= 0}
-    named = list(dict.fromkeys(turns[one] for one in _ids_in(answer) if one in turns))
+    named = list(dict.fromkeys(turns[one] for one in ids_in(answer) if one in turns))
     if not named:
         raise ModelFailed(f"the model's answer names no turn that could stay: {answer!r:.80}")
     return named
-
-
-def _ids_in(answer: str) -> list[int]:
-    """The whole numbers of the longest JSON list in a text, or, without one, in the text itself,
-    where the numbers of a numbered list are none."""
-    lists = [_whole_numbers(found) for found in _LIST.findall(answer)]
-    longest = max(lists, key=len, default=[])
-    return longest or [int(found) for found in _NUMBER.findall(_ITEM.sub("", answer))]
-
-
-def _whole_numbers(text: str) -> list[int]:
-    try:
-        found: list[Any] = json.loads(text)
-    except ValueError:
-        return []
-    return [one for one in found if type(one) is int]  # and not a truth value
-
-
-_LIST = re.compile(r"\[[^\[\]{}]*\]")
-_NUMBER = re.compile(r"(?<![\w.-])\d{1,18}(?!\w|\.\d)", re.ASCII)
-_ITEM = re.compile(r"^[ \t]*\d+[.)][ \t]+(?=[^\d\n]*\d)", re.ASCII | re.MULTILINE)
 
 
 def _in_turn(rankings: Sequence[Sequence[Turn]]) -> list[Turn]:

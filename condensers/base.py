@@ -7,7 +7,6 @@ import dataclasses
 import logging
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Generator, Sequence
-from functools import partial
 from typing import Any, Protocol
 
 from ..events.condensation import CondensationAction
@@ -208,11 +207,11 @@ class RollingCondenser(Condenser):
             if not self._is_enough(plan):
                 return view
             summary = None
-            if self.stand_in is not None:
+            stand_in = self.stand_in
+            if stand_in is not None:
                 told = (forgotten, plan.previous_summary)
                 summary = yield Ask(
-                    partial(self.stand_in.summarize, *told),
-                    partial(self.stand_in.asummarize, *told),
+                    lambda: stand_in.summarize(*told), lambda: stand_in.asummarize(*told)
                 )
             return self._carried_out(plan, summary)
         except ModelFailed as failure:
@@ -220,7 +219,7 @@ class RollingCondenser(Condenser):
         if fallback is None:
             return view
         outcome: View | Condensation = yield Ask(
-            partial(fallback.condense, view, budget), partial(fallback.acondense, view, budget)
+            lambda: fallback.condense(view, budget), lambda: fallback.acondense(view, budget)
         )
         return outcome
 

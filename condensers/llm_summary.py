@@ -15,6 +15,7 @@ from .base import Summary, SummaryFailed
 from .errors import is_context_overflow
 from .ledger import ArtifactLedger
 from .llm import LLM
+from .model_answers import without_thoughts
 from .parallel import acall_each, call_each
 from .steps import Ask, Steps, arun, run
 from .summary_prompt import SummaryPrompt
@@ -174,8 +175,8 @@ class LLMSummary:
     def _call(self, request: Request, **beside: Any) -> Ask:
         beside = {"max_output_tokens": self.max_output_tokens, **beside}
         return Ask(
-            partial(self.llm.completion, request, **beside),
-            partial(self.llm.acompletion, request, **beside),
+            lambda: self.llm.completion(request, **beside),
+            lambda: self.llm.acompletion(request, **beside),
         )
 
     def _simpler(self, request: Request, error: Exception) -> Request | None:
@@ -185,9 +186,10 @@ class LLMSummary:
 
     def _answer(self, reply: Reply) -> str:
         """What a complete reply says. Raises :class:`SummaryFailed` if that is nothing."""
-        if not reply.text.strip():
+        text = without_thoughts(reply.text).strip()
+        if not text:
             raise SummaryFailed("the model's answer is empty")
-        return clean(reply.text.strip())
+        return clean(text)
 
     # ------------------------------------------------------------------ what to ask
 

@@ -19,10 +19,11 @@ def call_each(
 ) -> list[_Answer]:
     """``call`` of each, in the given order, from at most ``parallel`` threads at a time.
 
-    Calls begin in order. Once one has failed none begins any more; those that run are waited for.
-    Raises the first failure, in the given order: the same one whichever call ends first.
+    Calls begin in order. Once one has failed, none that comes after it begins any more; those that
+    run are waited for. Raises the first failure, in the given order: the same one whichever call
+    ends first.
     """
-    if parallel == 1 or len(asked) == 1:
+    if parallel == 1 or len(asked) < 2:
         return [call(one) for one in asked]
     failed: list[int] = []
 
@@ -51,33 +52,33 @@ def call_each(
 async def acall_each(
     call: Callable[[_Asked], Awaitable[_Answer]], asked: Sequence[_Asked], parallel: int
 ) -> list[_Answer]:
-    """The same without threads. Where one call fails, or this one is cancelled, those that run are
-    cancelled, and have ended before it is raised: of several failures, the first in the given
-    order that had happened by then."""
-    if len(asked) == 1:
-        return [await call(asked[0])]
-    places = asyncio.Semaphore(parallel)
-    over = False
+    """The same without threads. Once a call has failed, those after it are cancelled, and those
+    before it waited for, since one of them may fail as well. Where this one is cancelled, all are.
+    Each has ended when it returns or raises."""
+    if len(asked) < 2:
+        return [await call(one) for one in asked]
+    room = asyncio.Semaphore(parallel)
+    running: list[asyncio.Task[_Answer]] = []
 
-    async def in_turn(one: _Asked) -> _Answer:
-        nonlocal over
-        async with places:
-            if over:
-                raise asyncio.CancelledError
+    async def in_turn(place: int) -> _Answer:
+        async with room:
             try:
-                return await call(one)
+                return await call(asked[place])
             except BaseException:
-                over = True
+                _cancel(running[place + 1 :])
                 raise
 
-    running = [asyncio.ensure_future(in_turn(one)) for one in asked]
+    running += [asyncio.create_task(in_turn(place)) for place in range(len(asked))]
     try:
-        await asyncio.wait(running, return_when=asyncio.FIRST_EXCEPTION)
+        await asyncio.wait(running)
     finally:
-        for task in running:
-            task.cancel()
+        _cancel(running)
         await asyncio.gather(*running, return_exceptions=True)
-    for task in running:
-        if not task.cancelled() and (error := task.exception()) is not None:
-            raise error
     return [task.result() for task in running]
+
+
+def _cancel(tasks: Sequence[asyncio.Task[_Answer]]) -> None:
+    """Cancels each once: a second time would break off what it does in order to end."""
+    for task in tasks:
+        if not task.cancelling():
+            task.cancel()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Generator
+from contextlib import closing
 from functools import partial
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
@@ -12,7 +13,7 @@ _T = TypeVar("_T")
 
 
 class Ask(NamedTuple):
-    """One thing to do, without and with an event loop."""
+    """One thing to do, without and with an event loop; each looks up what it needs when called."""
 
     call: Callable[[], Any]
     acall: Callable[[], Awaitable[Any]]
@@ -25,28 +26,30 @@ Steps: TypeAlias = Generator[Ask, Any, _T]
 def run(steps: Steps[_T]) -> _T:
     """What the steps return."""
     resume: Callable[[], Ask] = partial(next, steps)
-    while True:
-        try:
-            ask = resume()
-        except StopIteration as done:
-            result: _T = done.value
-            return result
-        try:
-            resume = partial(steps.send, ask.call())
-        except Exception as error:
-            resume = partial(steps.throw, error)
+    with closing(steps):
+        while True:
+            try:
+                ask = resume()
+            except StopIteration as done:
+                result: _T = done.value
+                return result
+            try:
+                resume = partial(steps.send, ask.call())
+            except Exception as error:
+                resume = partial(steps.throw, error)
 
 
 async def arun(steps: Steps[_T]) -> _T:
     """The same without blocking."""
     resume: Callable[[], Ask] = partial(next, steps)
-    while True:
-        try:
-            ask = resume()
-        except StopIteration as done:
-            result: _T = done.value
-            return result
-        try:
-            resume = partial(steps.send, await ask.acall())
-        except Exception as error:
-            resume = partial(steps.throw, error)
+    with closing(steps):
+        while True:
+            try:
+                ask = resume()
+            except StopIteration as done:
+                result: _T = done.value
+                return result
+            try:
+                resume = partial(steps.send, await ask.acall())
+            except Exception as error:
+                resume = partial(steps.throw, error)

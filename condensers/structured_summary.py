@@ -14,6 +14,7 @@ from .base import SummaryFailed
 from .errors import ErrorKind, kind_of_error
 from .llm import LLM
 from .llm_summary import PART, LLMSummary, Request, apart, said_before
+from .model_answers import without_thoughts
 from .state_summary import LEAST_CHARS, StateSummary
 from .steps import Steps
 from .summary_fields import objects_in
@@ -132,27 +133,36 @@ class StructuredSummary(LLMSummary):
 
 
 def _state_of(reply: Reply) -> StateSummary:
-    """What a reply says: by calls of the tool, by JSON in its text, or as plain text."""
-    state, text = StateSummary(), reply.text
+    """What a reply says: by calls of the tool, or else by JSON in its text. Calls, or else a text,
+    in which there are no fields are notes."""
+    state, unread = StateSummary(), []
     for call in reply.tool_calls:
-        given = _fields_in(call.arguments, whole=True) if call.name == TOOL else None
+        given = _fields_in(call.arguments, whole=call.name == TOOL)
         if given is None:
-            text = f"{text}\n{call.arguments}"
+            unread.append(call.arguments)
         else:
             state = state.merge(given)
-    if state != StateSummary():
-        return state
-    return _fields_in(text) or StateSummary.model_validate({"notes": text})
+    if state == StateSummary():
+        text = without_thoughts(reply.text)
+        given = _fields_in(text)
+        if given is None:
+            unread.insert(0, text)
+        else:
+            state = given
+    return state.merge(StateSummary.model_validate({"notes": "\n".join(unread)}))
 
 
 def _fields_in(text: str, *, whole: bool = False) -> StateSummary | None:
-    """The fields in the JSON object of a text: one that has more than one of them, or is most of
-    the text. If the text as a whole is to be an object (``whole``), it may have other names."""
+    """The fields in the JSON objects of a text, merged in order: if one has more than one of them,
+    or the objects are most of the text. If the text as a whole is to be an object (``whole``), it
+    may have other names."""
     try:
-        for found, length in objects_in(text):
-            known = StateSummary.known(found)
-            if known > 1 or (known and 2 * length > len(text.strip())):
-                return StateSummary.read(found)
+        found = list(objects_in(text, StateSummary.known))
+        length = sum(length for _, length in found)
+        if 2 * length > len(text.strip()) or any(StateSummary.known(one) > 1 for one, _ in found):
+            return functools.reduce(
+                StateSummary.merge, (StateSummary.read(one) for one, _ in found)
+            )
         given = json.loads(text, strict=False) if whole else None
         return StateSummary.read(given) if isinstance(given, dict) else None
     except (ValueError, RecursionError):  # no JSON, or nested too deeply

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Annotated, Any, TypeAlias
 
 from pydantic import BeforeValidator, PlainSerializer
@@ -32,18 +32,24 @@ def as_text(value: Any, joint: str = "\n") -> str:
     return json.dumps(value)
 
 
-def objects_in(text: str) -> Iterator[tuple[dict[str, Any], int]]:
-    """The JSON objects in a text, and the length of each; one before those that it holds."""
+def objects_in(
+    text: str, is_wanted: Callable[[dict[str, Any]], object]
+) -> Iterator[tuple[dict[str, Any], int]]:
+    """The JSON objects in a text that are wanted, and the length of each, in order; none of those
+    that a wanted one holds."""
     at = text.find("{")
     for _ in range(_TRIES):
         if at < 0:
             return
         try:
             found, end = _DECODER.raw_decode(text, at)
-            yield found, end - at
         except (ValueError, RecursionError):
-            pass
-        at = text.find("{", at + 1)
+            found, end = {}, at
+        if found and is_wanted(found):
+            yield found, end - at
+        else:
+            end = at + 1
+        at = text.find("{", end)
 
 
 def _texts(value: Any) -> tuple[str, ...]:

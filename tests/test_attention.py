@@ -83,8 +83,18 @@ def kept(outcome: View | Condensation, among: range = range(2, 16)) -> list[int]
         ("1. 4\n2. 2\n3. 12", [2, 3, 4, 5]),  # the numbers of the list are no ids
         ("7) the call of 4\n8) 2", [2, 3, 4, 5]),
         ("4.\n2.", [2, 3, 4, 5]),
-        # Of several lists the longest: others stand in what was thought before.
+        # Of several lists the last with the name that was asked for, or else the first.
         ("At first [8] or [10]. {'ids': [4, 2, 6]}", [2, 3, 4, 5]),
+        ('{"ids": [6, 8, 10]}, no: {"ids": [4, 2], "others": [6, 8, 10]}', [2, 3, 4, 5]),
+        ("[4, 2] are best; the others [6, 8, 10] are not.", [2, 3, 4, 5]),
+        ("[] [4, 2]", [2, 3, 4, 5]),
+        # Lists in a list are one.
+        ("[[4], [2]]", [2, 3, 4, 5]),
+        ("[" * 900 + "4" + "]" * 900, [4, 5, 14, 15]),
+        # What was thought before does not count.
+        ('<think>maybe [6, 8, 10]</think>{"ids": [4, 2]}', [2, 3, 4, 5]),
+        ("<think>6</think>\n<THINKING>8\n10</THINKING>\n4, 2", [2, 3, 4, 5]),
+        ('maybe {"ids": [6, 8, 10]}\n</think>\n4, 2', [2, 3, 4, 5]),
         # Of more than can stay the first ones do.
         ("[6, 10, 2, 4, 8, 12, 14]", [6, 7, 10, 11]),
         # An id names the turn that holds the event.
@@ -93,7 +103,8 @@ def kept(outcome: View | Condensation, among: range = range(2, 16)) -> list[int]
         ("[4, 5, 4, 2]", [2, 3, 4, 5]),
         # Nor are unknown ones, those of what stays in any case, and what is no whole number.
         ("[0, 1, 17, 999, -6, 4, 2]", [2, 3, 4, 5]),
-        ('{"ids": [6.0, 8.5, "10", null, true, 4, 2]}', [2, 3, 4, 5]),
+        ('{"ids": [8.5, "10", null, true, 4, 2]}', [2, 3, 4, 5]),
+        ('{"ids": [4.0, 2.0]}', [2, 3, 4, 5]),
         ("6.5 and 7.25, -8, 10x, x12, then 4, 2", [2, 3, 4, 5]),
         (f"[4, {'9' * 5_000}, 2]", [2, 3, 4, 5]),
         (f"4, {'9' * 5_000}, 2", [2, 3, 4, 5]),
@@ -122,6 +133,8 @@ def test_a_truth_value_is_no_id() -> None:
         "[0, 1, 16, 17]",  # all of these stay in any case
         '{"ids": []}',
         '{"ids": [true, null]}',
+        '{"count": 4, "ids": []}',
+        "<think>[4, 2]</think> I cannot say.",
         "[" * 10_000,
         "[[" + "4," * 10,
         '{"ids": [4.5]}',
@@ -144,6 +157,17 @@ def test_an_answer_that_is_cut_off_is_a_failed_one(reason: str) -> None:
 @pytest.mark.parametrize("reason", [None, "stop", "end_turn", "eos"])
 def test_an_answer_that_is_complete_counts(reason: str | None) -> None:
     assert kept(asked(lambda _: Reply("[4, 2]", finish_reason=reason))) == [2, 3, 4, 5]
+
+
+def test_a_model_that_only_blocks_is_enough_where_nothing_is_awaited() -> None:
+    class Blocking:
+        context_window = None
+
+        def completion(self, messages: Any, **settings: Any) -> Reply:
+            return Reply("[4, 2]")
+
+    blocking: Any = Blocking()
+    assert kept(LLMAttentionCondenser(blocking, MAX).condense(view_of(*EIGHT))) == [2, 3, 4, 5]
 
 
 # ---------------------------------------------------------------------- what goes

@@ -50,11 +50,12 @@ def test_tokens_are_those_of_the_messages(one: Path) -> None:
 def test_a_condensation_counts_at_its_step(long: Path, small: Path) -> None:
     *steps, summary = rows("replay", long, "--condenser", small)
     assert [step["condensations"] for step in steps] == [0, 0, 1]
-    # The user message and the summary, which are said as one message; the condensation is event 5.
+    # The user message and the summary, said as one message, and the newest response, with its call
+    # and its result; the condensation is event 5.
     last = steps[-1]
     sizes = {key: last[key] for key in ("events", "view", "turns", "messages")}
-    assert sizes == {"events": 6, "view": 2, "turns": 2, "messages": 1}
-    assert (summary["view"], summary["max_view"], summary["condensations"]) == (2, 3, 1)
+    assert sizes == {"events": 6, "view": 4, "turns": 3, "messages": 3}
+    assert (summary["view"], summary["max_view"], summary["condensations"]) == (4, 4, 1)
     assert summary["events"] == 6
 
 

@@ -41,7 +41,8 @@ def test_messages_of_a_step_as_json_can_be_checked(one: Path) -> None:
 def test_view_of_a_step(long: Path, small: Path) -> None:
     at = ("replay", long, "--condenser", small, "--at", 2, "--show", "view")
     (shown,) = rows(*at)
-    first, summary = shown["view"]
+    first, summary, *newest = shown["view"]
+    assert [event["id"] for event in newest] == [3, 4]
     assert first == {
         "id": 0,
         "kind": "message",
@@ -59,7 +60,7 @@ def test_view_of_a_step(long: Path, small: Path) -> None:
     assert lines[2].split()[:6] == ["id", "kind", "turn", "source", "characters", "is"]
     assert lines[3].split()[:7] == ["0", "message", "0", "user", "user", "12", "protected"]
     assert "summary" in lines[4]
-    assert len(lines) == 6
+    assert len(lines) == 8
 
 
 def test_a_stub_is_marked(tmp_path: Path) -> None:
@@ -91,7 +92,7 @@ def test_events_of_a_step(long: Path, small: Path, one: Path) -> None:
     log = shown["events"]
     assert [event["id"] for event in log] == [0, 1, 2, 3, 4, 5]
     assert log[5]["action"] == "condensation"
-    assert log[5]["args"]["forgotten_event_ids"] == [1, 2, 3, 4]
+    assert log[5]["args"]["forgotten_event_ids"] == [1, 2]
     lines = ok(*at).splitlines()[2:]
     assert lines[0].split() == ["id", "kind", "source", "cause", "characters", "text"]
     assert lines[5].split()[:4] == ["4", "run", "agent", "3"]

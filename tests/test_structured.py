@@ -178,6 +178,79 @@ def test_what_is_no_json_is_kept_as_plain_text(reply: Reply, lines: tuple[str, .
     assert told == state(notes=lines or [whole])
 
 
+BROKEN = '{"facts": ["port 8123"], "pending": ["deploy"]'
+
+
+@pytest.mark.parametrize(
+    ("reply", "fields"),
+    [
+        pytest.param(
+            Reply("", (*called(goal="g").tool_calls, *raw_call(BROKEN).tool_calls)),
+            {"goal": "g", "notes": [BROKEN]},
+            id="a broken call after a sound one",
+        ),
+        pytest.param(
+            Reply("Now:", (*raw_call(f"{BROKEN},\n").tool_calls, *called(goal="g").tool_calls)),
+            {"goal": "g", "notes": [f"{BROKEN},"]},
+            id="and before one",
+        ),
+        pytest.param(
+            Reply('{"goal": "g"}', raw_call(BROKEN).tool_calls),
+            {"goal": "g", "notes": [BROKEN]},
+            id="a broken call beside a sound text",
+        ),
+        pytest.param(
+            said('{"facts": ["port 8123"]}\n{"facts": ["port 9000"], "goal": "x"}'),
+            {"facts": ["port 8123", "port 9000"], "goal": "x"},
+            id="two objects",
+        ),
+        pytest.param(
+            said('{"facts": ["port 8123"]}{"goal": "x"}{"goal": "y"}'),
+            {"facts": ["port 8123"], "goal": "y"},
+            id="objects with a field each",
+        ),
+        pytest.param(
+            raw_call('{"facts": ["port 8123"]}{"goal": "x"}'),
+            {"facts": ["port 8123"], "goal": "x"},
+            id="two objects in a call",
+        ),
+        pytest.param(
+            said('{"facts": ["a"], "goal": "x", "plan": {"facts": ["b"], "goal": "y"}}'),
+            {"facts": ["a"], "goal": "x", "other": ["plan: facts: b; goal: y"]},
+            id="an object in another is a part of it",
+        ),
+    ],
+)
+def test_no_part_of_an_answer_is_lost(reply: Reply, fields: dict[str, Any]) -> None:
+    assert state_of(reply) == state(**fields)
+
+
+DRAFT = '{"facts": ["wrong draft"], "goal": "draft"}'
+FINAL = '{"facts": ["right", "</think> ends it"], "goal": "final"}'
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        f"<think>{DRAFT}</think>\n{FINAL}",
+        f"\n<thinking>\n{DRAFT}\n</thinking>{FINAL}",
+        f"<think>a</think>\n<think>{DRAFT}</think>{FINAL}",
+        f"Well: {DRAFT}\n</think>\n\nSo:\n{FINAL}",
+        f"{DRAFT}</think>{FINAL}",
+        FINAL,
+    ],
+)
+def test_what_was_thought_before_an_answer_is_no_part_of_it(answer: str) -> None:
+    told = state_of(said(answer))
+    assert told == state(facts=["right", "</think> ends it"], goal="final")
+
+
+def test_a_text_without_fields_is_kept_without_what_was_thought() -> None:
+    text = "<think>\nHm.\n</think>\nIt went on.\nA <think> tag is <b>no</b> thought: </think>"
+    lines = ["It went on.", "A <think> tag is <b>no</b> thought: </think>"]
+    assert state_of(said(text)) == state(notes=lines)
+
+
 def test_other_types_are_taken_as_what_they_mean() -> None:
     told = state_of(
         called(

@@ -30,6 +30,8 @@ from eventfold.condensers.base import Summary, SummaryFailed
 from eventfold.condensers.config import InvalidConfig
 from eventfold.condensers.ledger import ArtifactLedger
 from eventfold.condensers.llm_summary import INSTRUCTIONS, LEDGER_LINE, LLMSummary
+from eventfold.condensers.parallel import acall_each, call_each
+from eventfold.condensers.steps import Ask, Steps, arun, run
 from eventfold.condensers.summary_record import fenced, record_of
 from eventfold.events import (
     CmdOutputObservation,
@@ -548,7 +550,7 @@ def test_running_calls_are_cancelled_and_have_ended_when_one_fails(
 
         class Hanging(Watched):
             async def acompletion(self, messages: Any, **settings: Any) -> Reply:
-                if "part 3 of " in str(messages):
+                if "part 1 of " in str(messages):
                     await asyncio.sleep(0.005)
                     raise RuntimeError("no credit")
                 return await super().acompletion(messages, **settings)
@@ -590,6 +592,89 @@ def test_of_several_failures_the_first_in_order_counts(summarize: Summarize) -> 
     stand_in = LLMSummary(model, max_input_tokens=1_000, parallel=3)
     with pytest.raises(SummaryFailed, match="no credit"):
         summarize(stand_in, marked(60), None)
+
+
+@both
+def test_a_slow_refusal_counts_before_a_quick_failure_of_a_later_call(summarize: Summarize) -> None:
+    """Part 2 is refused as too long while part 3 has long failed: all is given anew."""
+
+    def answer(request: str) -> Reply:
+        if len(request) > 2_500 and "part 2 of " in request:
+            raise OVERFLOW
+        if len(request) > 2_500 and "part 3 of " in request:
+            raise RuntimeError("no credit")
+        return echoed(request)
+
+    class SlowSecond(MadeUpModel):
+        def completion(self, messages: Any, **settings: Any) -> Reply:
+            if "part 2 of " in str(messages):
+                time.sleep(0.05)
+            return super().completion(messages, **settings)
+
+        async def acompletion(self, messages: Any, **settings: Any) -> Reply:
+            if "part 2 of " in str(messages):
+                await asyncio.sleep(0.05)
+            return super().completion(messages, **settings)
+
+    model = SlowSecond(answer)
+    stand_in = LLMSummary(model, max_input_tokens=1_600, ledger_chars=0, parallel=3)
+    words = summarize(stand_in, marked(60), None).text
+    assert len(MARK.findall(words)) == 60
+    assert any(len(r) > 2_500 and "part 3 of " in r for r in model.requests)
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.booleans()), max_size=6), st.integers(1, 6))
+def test_the_first_failure_in_order_is_raised_whichever_comes_first(
+    calls: list[tuple[int, bool]], parallel: int
+) -> None:
+    """Each call takes so many rounds of the loop, or milliseconds of a thread."""
+    places = range(len(calls))
+    expected = next((str(place) for place in places if calls[place][1]), None)
+
+    def outcome(place: int) -> int:
+        if calls[place][1]:
+            raise RuntimeError(place)
+        return place
+
+    def call(place: int) -> int:
+        time.sleep(calls[place][0] / 1_000)
+        return outcome(place)
+
+    async def acall(place: int) -> int:
+        for _ in range(calls[place][0]):
+            await asyncio.sleep(0)
+        return outcome(place)
+
+    both_ways: list[Callable[[], list[int]]] = [
+        lambda: call_each(call, places, parallel),
+        lambda: asyncio.run(acall_each(acall, places, parallel)),
+    ]
+    for each in both_ways:
+        if expected is None:
+            assert each() == list(places)
+            continue
+        with pytest.raises(RuntimeError) as failure:
+            each()
+        assert str(failure.value) == expected
+
+
+def test_a_cancelled_call_is_left_to_end() -> None:
+    """Two earlier calls fail one after the other: the third is cancelled only once."""
+    ended: list[int] = []
+
+    async def acall(place: int) -> None:
+        if place < 2:
+            await asyncio.sleep(0.03 - 0.02 * place)
+            raise RuntimeError(place)
+        try:
+            await asyncio.sleep(60)
+        finally:
+            await asyncio.sleep(0.05)
+            ended.append(place)
+
+    with pytest.raises(RuntimeError, match="0"):
+        asyncio.run(acall_each(acall, range(3), 3))
+    assert ended == [2]
 
 
 @both
@@ -722,6 +807,55 @@ def test_the_users_newest_messages_stay() -> None:
 # ---------------------------------------------------------------------- where the model fails
 
 
+def test_a_model_that_only_blocks_is_enough_where_nothing_is_awaited() -> None:
+    class Blocking:
+        context_window = None
+
+        def completion(self, messages: Any, **settings: Any) -> Reply:
+            return said("in short")
+
+    class Short:
+        def summarize(self, forgotten: Sequence[Turn], previous: str | None) -> str:
+            return "shorter"
+
+    blocking: Any = Blocking()
+    view = view_of(S(), U(), pairs(6, "word " * 40))
+    condenser = LLMSummarizingCondenser(blocking, 10, ledger_chars=0)
+    assert summary(condenser.condense(view)) == "in short"
+    short: Any = Short()
+    condenser.stand_in = short
+    assert summary(condenser.condense(view)) == "shorter"
+
+
+def test_steps_end_where_an_interrupt_breaks_them_off() -> None:
+    def steps(ended: list[str]) -> Steps[None]:
+        try:
+            yield Ask(interrupted, cancelled)
+        finally:
+            ended.append("closed")
+
+    def interrupted() -> None:
+        raise KeyboardInterrupt
+
+    async def cancelled() -> None:
+        raise asyncio.CancelledError
+
+    async def awaited(steps: Steps[None]) -> None:
+        with pytest.raises(asyncio.CancelledError):
+            await arun(steps)
+
+    at_once: list[str] = []
+    later: list[str] = []
+    blocking, awaiting = (
+        steps(at_once),
+        steps(later),
+    )  # as long as they are held, none else ends them
+    with pytest.raises(KeyboardInterrupt):
+        run(blocking)
+    asyncio.run(awaited(awaiting))
+    assert at_once == later == ["closed"]
+
+
 def test_a_failing_model_is_not_asked_at_each_step() -> None:
     model = MadeUpModel("")
     condenser = LLMSummarizingCondenser(model, 100)
@@ -777,3 +911,9 @@ def test_max_events_is_another_name_for_max_size() -> None:
     condenser = condenser_from_config({"type": "llm", "max_events": 7}, llm=MadeUpModel())
     assert isinstance(condenser, LLMSummarizingCondenser)
     assert condenser.max_size == 7
+
+
+def test_what_a_model_thought_before_it_answered_is_no_part_of_the_summary() -> None:
+    model = MadeUpModel("<think>Let me see: much.</think>\nin short")
+    condenser = LLMSummarizingCondenser(model, 10, ledger_chars=0)
+    assert summary(condenser.condense(view_of(S(), U(), pairs(6)))) == "in short"
