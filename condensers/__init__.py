@@ -65,6 +65,9 @@ if TYPE_CHECKING:
         LLMConfig as LLMConfig,
         LLMError as LLMError,
     )
+    from .lookup import (
+        told_of as told_of,
+    )
     from .masking import (
         BrowserOutputCondenser as BrowserOutputCondenser,
         BrowserOutputCondenserConfig as BrowserOutputCondenserConfig,
@@ -153,6 +156,7 @@ else:
             "from_config": ("condenser_from_config",),
             "ledger": ("ArtifactLedger",),
             "llm": ("LLM", "LLMConfig", "LLMError"),
+            "lookup": ("told_of",),
             "masking": (
                 "BrowserOutputCondenser",
                 "BrowserOutputCondenserConfig",

@@ -19,12 +19,14 @@ from hypothesis import assume, given, strategies as st
 
 from eventfold.condensers import (
     LLM,
+    AgentContext,
     CannotCondense,
     Condensation,
     Condenser,
     DigestCondenser,
     LLMSummarizingCondenser,
     condenser_from_config,
+    told_of,
 )
 from eventfold.condensers.base import Summary, SummaryFailed
 from eventfold.condensers.config import InvalidConfig
@@ -40,6 +42,7 @@ from eventfold.events import (
     CondensationRequestAction,
     Event,
     EventSource,
+    EventStream,
     InvalidArgument,
     event_from_dict,
     event_to_dict,
@@ -917,3 +920,32 @@ def test_what_a_model_thought_before_it_answered_is_no_part_of_the_summary() -> 
     model = MadeUpModel("<think>Let me see: much.</think>\nin short")
     condenser = LLMSummarizingCondenser(model, 10, ledger_chars=0)
     assert summary(condenser.condense(view_of(S(), U(), pairs(6)))) == "in short"
+
+
+# ---------------------------------------------------------------------- looking it up
+
+
+def test_what_tells_of_a_forgotten_event_is_found_by_its_id() -> None:
+    """In parts: its part, then the summary of the whole, then the one that took its place."""
+    events = log(S(), U(), pairs(30, "word " * 100))
+    model = MadeUpModel(lambda request: Reply(f"said {len(model.requests)}", finish_reason="stop"))
+    condenser = LLMSummarizingCondenser(
+        model, 20, ledger_chars=0, max_input_tokens=1_500, parallel=1
+    )
+    stream = EventStream("s")
+    stream.extend(events)
+    context = AgentContext(stream, condenser)
+    context.messages()
+    (first,) = context.condensations
+    assert first.details is not None
+    parts = first.details["parts"]
+    assert len(parts) > 1
+    whole = f"said {len(model.requests)}"
+    for number, part in enumerate(parts, 1):
+        assert told_of(part["first"], stream) == [f"said {number}", whole]
+        assert told_of(part["last"], stream) == [f"said {number}", whole]
+    assert told_of(0, stream) == told_of(1, stream) == told_of(61, stream) == []
+    stream.append(CondensationRequestAction())
+    context.messages()
+    newest = f"said {len(model.requests)}"
+    assert told_of(parts[0]["first"], stream) == ["said 1", whole, newest]
