@@ -16,6 +16,7 @@ OPTIONS = ("mask", "clear", "summarize")
 """What can be done about old turns, the gentlest first: results become stubs; results and the
 arguments of their calls do; a summary takes the place of the turns."""
 
+_LETS_GO = {"mask": ("results",), "clear": ("results", "inputs"), "summarize": ("turns",)}
 _GENTLE = 0.9  # of the best option's worth that a gentler one must have to be preferred
 _SUMMARY = 1_000  # tokens that a first summary is expected to have
 _ASKING = 300  # tokens of the instructions to the summarizer
@@ -189,7 +190,7 @@ class Account:
         """Masks or clears what may be."""
         if choice is None:
             return
-        kinds = ("results",) if choice.option == "mask" else ("results", "inputs")
+        kinds = _LETS_GO[choice.option]
         gain = sum(self._pending[kind].tokens for kind in kinds)
         self._tokens -= gain
         self._pending["turns"].tokens -= gain
@@ -240,23 +241,16 @@ class Account:
 
     def _saved(self, option: str) -> int:
         """The tokens that each later step has less."""
-        pending = self._pending
-        if option == "summarize":
-            gone = pending["turns"].tokens
-            return gone + self._summary - self._next_summary if gone else 0
-        results = pending["results"].tokens
-        return results if option == "mask" else results + pending["inputs"].tokens
+        gone = sum(self._pending[kind].tokens for kind in _LETS_GO[option])
+        if option == "summarize" and gone:
+            return gone + self._summary - self._next_summary
+        return gone
 
     def _before(self, option: str) -> int:
         """The tokens before the first change."""
-        pending = self._pending
-        if option == "summarize":
-            return max(0, pending["turns"].before - self._summary)
-        if option == "mask" or not pending["inputs"].tokens:
-            return pending["results"].before
-        if not pending["results"].tokens:
-            return pending["inputs"].before
-        return min(pending["results"].before, pending["inputs"].before)
+        found = [self._pending[kind] for kind in _LETS_GO[option]]
+        before = min((pending.before for pending in found if pending.tokens), default=0)
+        return max(0, before - self._summary) if option == "summarize" else before
 
     def _steps_to_come(self) -> int:
         """What is left of the steps that were expected, a tenth of those that there have been at

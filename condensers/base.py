@@ -310,8 +310,7 @@ class Plan:
     @property
     def summaries(self) -> list[Event]:
         """What stands in the view for what was forgotten before."""
-        turns = (turn for turn in self.view.turns if turn.kind is TurnKind.SUMMARY)
-        return [event for turn in turns for event in turn.events]
+        return [event for turn in summaries(self.view.turns) for event in turn.events]
 
 
 def _proposal(plan: Plan, summary: str | None) -> CondensationAction:
@@ -435,9 +434,14 @@ def down_to(
     return list(candidates[:count])
 
 
+def summaries(turns: Sequence[Turn]) -> list[Turn]:
+    """Those of the turns that stand for what was forgotten before."""
+    return [turn for turn in turns if turn.kind is TurnKind.SUMMARY]
+
+
 def events_summed_up(view: View) -> int:
     """How many events of the view a new summary takes the place of: those of the old one."""
-    return sum(len(turn.events) for turn in view.turns if turn.kind is TurnKind.SUMMARY)
+    return sum(len(turn.events) for turn in summaries(view.turns))
 
 
 def check_sizes(name: str, size: int, keep_first: int | None) -> None:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Literal
 
 from pydantic import Field
 
 from ..events.event import InvalidArgument
 from ..memory.tokens import Budget
-from ..memory.turns import Turn, TurnKind, protected
+from ..memory.turns import Turn, head
 from ..memory.view import View
 from .account import OPTIONS, Account, Terms
 from .base import (
@@ -22,6 +22,7 @@ from .base import (
     Summary,
     down_to,
     forgettable,
+    summaries,
 )
 from .config import Parts, built, register_condenser
 from .digest import Digest
@@ -140,16 +141,17 @@ class CostAwareCondenser(RollingCondenser):
             not 0 < begin <= changing
             or turns[:begin] != self._settled
             or view.task is not self._task
-            or _summed_up(turns[begin:])
+            or summaries(turns[begin:])
         ):
             begin, self._task = 0, view.task
-            tokens = sum(self._uses.weight(turn).tokens for turn in _summed_up(turns))
-            self._of_settled = Account(self.terms, tokens or None, self._stay_for_good(view))
+            tokens = sum(self._uses.weight(turn).tokens for turn in summaries(turns))
+            stay = {turns[place].serial for place in head(turns, view.task, self.keep_first)}
+            self._of_settled = Account(self.terms, tokens or None, stay)
         for turn in turns[begin:changing]:
             self._of_settled.add(turn, self._uses.weight(turn))
         # A summary that is not among these turns may go without a trace in them, and the head may
         # not be complete.
-        is_open = _summed_up(turns[changing:]) or len(view) <= (self.keep_first or 0)
+        is_open = summaries(turns[changing:]) or len(view) <= (self.keep_first or 0)
         self._settled = [] if is_open else turns[:changing]
         account = self._of_settled.copy()
         for turn in turns[changing:]:
@@ -157,19 +159,6 @@ class CostAwareCondenser(RollingCondenser):
         account = account.settled()
         self._newest = turns, account
         return account
-
-    def _stay_for_good(self, view: View) -> set[int]:
-        """The serials of the turns that are never forgotten; the newest user message is one only as
-        long as it is the newest."""
-        turns, events = view.turns, 0
-        users = [turn for turn in turns if turn.kind is TurnKind.USER]
-        kept = {turns[n].serial for n in protected(turns, None, view.task, self.keep_first)}
-        for turn in turns:
-            in_head = turn is view.task if self.keep_first is None else events < self.keep_first
-            if turn in users[-1:] and not in_head:
-                kept.remove(turn.serial)
-            events += len(turn.events)
-        return kept
 
     def _shown(self, view: View) -> View:
         """The view with stubs for what has been masked and cleared so far."""
@@ -203,10 +192,6 @@ class CostAwareCondenser(RollingCondenser):
 
     def _tokens(self, view: View, budget: Budget | None) -> int:
         return super()._tokens(self._shown(view), budget)
-
-
-def _summed_up(turns: Sequence[Turn]) -> list[Turn]:
-    return [turn for turn in turns if turn.kind is TurnKind.SUMMARY]
 
 
 @register_condenser

@@ -34,6 +34,7 @@ __all__ = [
     "Turn",
     "TurnKind",
     "first_difference",
+    "head",
     "is_observation",
     "is_response",
     "protected",
@@ -239,17 +240,22 @@ def protected(
     its calls waits for a result. With ``keep_first=None`` also the ``task``; otherwise the turns of
     the view's first ``keep_first`` events. A summary is protected by none of them.
     """
-    kept: set[int] = set()
+    kept = head(turns, task, keep_first)
     users = [place for place, turn in enumerate(turns) if turn.kind is TurnKind.USER]
     kept.update(users[-1:])
     for place, turn in enumerate(turns):
-        if (
-            turn.kind is TurnKind.SYSTEM
-            or (turn is newest_response and turn.waits)
-            or (keep_first is None and turn is task)
-        ):
+        if turn is newest_response and turn.waits:
             kept.add(place)
-    if keep_first is not None:
+    return kept
+
+
+def head(turns: Sequence[Turn], task: Turn | None, keep_first: int | None) -> set[int]:
+    """Of the protected turns the places of those that stay for good, whatever comes: the system
+    message, and the ``task`` or the turns of the first ``keep_first`` events, but for a summary."""
+    kept = {place for place, turn in enumerate(turns) if turn.kind is TurnKind.SYSTEM}
+    if keep_first is None:
+        kept.update(place for place, turn in enumerate(turns) if turn is task)
+    else:
         first = _places_of_first_events(turns, keep_first)
         kept.update(place for place in first if turns[place].kind is not TurnKind.SUMMARY)
     return kept
