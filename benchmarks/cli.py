@@ -116,6 +116,15 @@ _Profile = Annotated[
     str,
     typer.Option(metavar="NAME", help=f"Whose rules the messages keep: {', '.join(PROFILES)}."),
 ]
+_Condensers = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--condenser",
+        show_default="default",
+        metavar="NAME|FILE",
+        help="A preset, or a .toml, .yaml or .json file; several are compared.",
+    ),
+]
 _Import = Annotated[
     list[str] | None,
     typer.Option(
@@ -137,14 +146,7 @@ def replay(
             metavar="PATH", exists=True, help="Files or folders with recorded trajectories."
         ),
     ],
-    condenser: Annotated[
-        list[str] | None,
-        typer.Option(
-            show_default="default",
-            metavar="NAME|FILE",
-            help="A preset, or a .toml, .yaml or .json file; several are compared.",
-        ),
-    ] = None,
+    condenser: _Condensers = None,
     imports: _Import = None,
     profile: _Profile = "portable",
     run: Annotated[
@@ -272,14 +274,7 @@ def retention(
             help="Files or folders with recorded runs.",
         ),
     ] = None,
-    condenser: Annotated[
-        list[str] | None,
-        typer.Option(
-            show_default="default",
-            metavar="NAME|FILE",
-            help="A preset, or a .toml, .yaml or .json file; several are compared.",
-        ),
-    ] = None,
+    condenser: _Condensers = None,
     imports: _Import = None,
     as_json: _Json = False,
 ) -> None:

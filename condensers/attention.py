@@ -17,7 +17,7 @@ from ..memory.view import View
 from .base import Condenser, ModelFailed, RollingCondenser, check_sizes, down_to, forgettable
 from .config import CondenserConfig, Parts, SomeConfig, built, register_condenser
 from .errors import ErrorKind, is_context_overflow
-from .llm import LLM, LLMConfig, LLMError
+from .llm import LEAST_INPUT, LLM, LLMConfig, LLMError, fitting_input, for_one_answer
 from .model_answers import ids_in
 from .steps import Ask, Steps
 from .summarizing import chat_model
@@ -52,8 +52,6 @@ _FORMAT = {
     },
 }
 
-_INPUT = 60_000  # tokens
-_LEAST_INPUT = 500  # tokens
 _LEAST_TEXT = 120  # characters of a turn
 
 
@@ -166,8 +164,7 @@ class LLMRanking:
             raise InvalidArgument(
                 f"max_input_tokens is a number of tokens, 1 or more; found {max_input_tokens}"
             )
-        # A ranking is one plain answer, and its prompt is never sent again.
-        self.llm = llm.replace(stream=False, prompt_caching=False) if isinstance(llm, LLM) else llm
+        self.llm = for_one_answer(llm)
         self.max_input_tokens = max_input_tokens
         self._counter = TokenCounter(exact=False)
 
@@ -176,7 +173,7 @@ class LLMRanking:
 
         Raises :class:`ModelFailed` if it fails, or names none of the candidates.
         """
-        limit = self.max_input_tokens or self._window()
+        limit = self.max_input_tokens or fitting_input(self.llm)
         serials = {turn.serial for turn in candidates}
         kept = [_block(turn, kept=True) for turn in view.turns if turn.serial not in serials]
         blocks = [_block(turn) for turn in candidates]
@@ -188,7 +185,7 @@ class LLMRanking:
                 raise
             except Exception as error:
                 limit //= 2
-                if limit < _LEAST_INPUT or not is_context_overflow(error):
+                if limit < LEAST_INPUT or not is_context_overflow(error):
                     raise ModelFailed(f"the model failed: {error!r}") from error
 
     def _requests(
@@ -244,13 +241,6 @@ class LLMRanking:
             lambda: self.llm.completion(request, **beside),
             lambda: self.llm.acompletion(request, **beside),
         )
-
-    def _window(self) -> int:
-        """The input tokens that fit into the model's window, or a guess."""
-        window = getattr(self.llm, "context_window", None)
-        if not isinstance(window, int):
-            return _INPUT
-        return max(_LEAST_INPUT, min(_INPUT, window * 3 // 4))
 
 
 def _request(blocks: Sequence[Block], count: int) -> list[ChatDict]:

@@ -18,7 +18,7 @@ from pydantic import (
 )
 
 from ..events.event import InvalidArgument
-from ..memory.message import ChatDict, Reply
+from ..memory.message import ChatDict, ChatModel, Reply
 from ..memory.tokens import Budget
 from .errors import ErrorKind
 from .litellm_client import catalog_entry, litellm, provider_of
@@ -26,7 +26,7 @@ from .llm_call import Call, LLMError, Request
 from .metrics import Metrics
 from .redaction import HIDDEN, secret_texts, veiled
 
-__all__ = ["LLM", "LLMConfig", "LLMError"]
+__all__ = ["LEAST_INPUT", "LLM", "LLMConfig", "LLMError", "fitting_input", "for_one_answer"]
 
 # Parameters of litellm that are fields here, or that would undo what is done here.
 _NOT_EXTRA = {
@@ -255,6 +255,24 @@ class LLM:
                 earlier = failed.failure
                 call.failure.add_note(f"before it, {earlier.model} failed: {earlier.kind}")
             failed = call
+
+
+LEAST_INPUT = 500  # tokens: a model that takes less is given up
+_INPUT = 60_000  # tokens of one call where a model has room for more, or nobody knows
+
+
+def for_one_answer(llm: ChatModel) -> ChatModel:
+    """The model for plain answers to prompts that are never sent again."""
+    return llm.replace(stream=False, prompt_caching=False) if isinstance(llm, LLM) else llm
+
+
+def fitting_input(llm: ChatModel, output: int = 0) -> int:
+    """The input tokens that fit into a model's window beside those of the ``output``, or a
+    guess."""
+    window = getattr(llm, "context_window", None)
+    if not isinstance(window, int):
+        return _INPUT
+    return max(LEAST_INPUT, min(_INPUT, (window - output) * 3 // 4))
 
 
 def _validated(config: LLMConfig | Mapping[str, Any] | str) -> LLMConfig:

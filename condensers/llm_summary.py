@@ -14,7 +14,7 @@ from ..memory.turns import Turn
 from .base import Summary, SummaryFailed
 from .errors import is_context_overflow
 from .ledger import ArtifactLedger
-from .llm import LLM
+from .llm import LEAST_INPUT, fitting_input, for_one_answer
 from .model_answers import without_thoughts
 from .parallel import acall_each, call_each
 from .steps import Ask, Steps, arun, run
@@ -49,8 +49,6 @@ the place of all of them.
 """
 
 LEDGER_LINE = "From the events themselves, not by a model:"
-_INPUT = 60_000  # tokens
-_LEAST_INPUT = 500  # tokens
 _LEVEL = 0.9  # of the tokens that were to be merged, what their summaries may have at most
 _DETAILS = 32_000  # characters of all part summaries that a condensation keeps
 
@@ -117,8 +115,7 @@ class LLMSummary:
             )
         if parallel < 1:
             raise InvalidArgument(f"parallel is a number of calls, 1 or more; found {parallel}")
-        # A summary is one plain answer, and its prompt is never sent again.
-        self.llm = llm.replace(stream=False, prompt_caching=False) if isinstance(llm, LLM) else llm
+        self.llm = for_one_answer(llm)
         self.prompt = None if prompt is None else SummaryPrompt(prompt)
         self.max_input_tokens = max_input_tokens
         self.max_output_tokens = max_output_tokens
@@ -194,7 +191,7 @@ class LLMSummary:
     # ------------------------------------------------------------------ what to ask
 
     def _planned(self, forgotten: Sequence[Turn], previous: str | None) -> Steps[Summary]:
-        limit = self.max_input_tokens or self._window()
+        limit = self.max_input_tokens or fitting_input(self.llm, self.max_output_tokens or 0)
         record = [
             block._replace(text=shortened(block.text, self.max_event_length))
             for block in record_of(forgotten)
@@ -207,7 +204,7 @@ class LLMSummary:
                 words, parts = yield from self._within(limit, record, previous)
             except _TooLong as refusal:
                 limit //= 2
-                if limit < _LEAST_INPUT:
+                if limit < LEAST_INPUT:
                     raise SummaryFailed(f"the model failed: {refusal}") from refusal
             else:
                 text = self._with_ledger(words, forgotten, previous, size // 4)
@@ -300,13 +297,6 @@ class LLMSummary:
         if not rest:
             return [{"role": "user", "content": instructions}]
         return [{"role": "system", "content": instructions}, {"role": "user", "content": rest}]
-
-    def _window(self) -> int:
-        """The input tokens that fit into the model's window, or a guess."""
-        window = getattr(self.llm, "context_window", None)
-        if not isinstance(window, int):
-            return _INPUT
-        return max(_LEAST_INPUT, min(_INPUT, (window - (self.max_output_tokens or 0)) * 3 // 4))
 
     def _with_ledger(
         self, words: str, forgotten: Sequence[Turn], previous: str | None, room: int

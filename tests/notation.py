@@ -40,6 +40,7 @@ from eventfold.events import (
     TaskTrackingAction,
     ToolCallMetadata,
 )
+from eventfold.memory import View
 from tests.samples import RESULTS
 
 Name = int | str
@@ -369,3 +370,17 @@ def _thinking_fields(thinking: str | list[Any] | None) -> dict[str, Any]:
         signed = f"signed({thinking})"
         thinking = [{"type": "thinking", "thinking": thinking, "signature": signed}]
     return {"thinking_blocks": thinking}
+
+
+def pairs(count: int, text: str = "out", first: int = 0) -> list[Item]:
+    """So many calls with their results: r0 asks for c0 ..."""
+    numbers = range(first, first + count)
+    return [item for n in numbers for item in (A(f"r{n}", f"c{n}"), O(f"c{n}", text=text))]
+
+
+def view_of(*items: Any, requested: bool = False) -> View:
+    """The view of a log, with a request to condense at its end if that is ``requested``."""
+    view = View.from_events(log(*items))
+    if requested:
+        view.append(CondensationRequestAction(id=len(view)))
+    return view

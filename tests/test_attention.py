@@ -30,21 +30,9 @@ from eventfold.events import CondensationRequestAction, Event, InvalidArgument
 from eventfold.memory import Budget, Reply, TokenCounter, View
 from tests.logs import event_logs
 from tests.models import MadeUpModel
-from tests.notation import A, Item, M, O, S, U, batch, log
+from tests.notation import M, O, S, U, batch, pairs, view_of
 from tests.providers import hostile
 from tests.providers.hostile import HostileProvider
-
-
-def pairs(count: int, text: str = "out") -> list[Item]:
-    return [i for n in range(count) for i in (A(f"r{n}", f"c{n}"), O(f"c{n}", text=text))]
-
-
-def view_of(*items: Any, requested: bool = False) -> View:
-    view = View.from_events(log(*items))
-    if requested:
-        view.append(CondensationRequestAction(id=1_000))
-    return view
-
 
 # System message 0, task 1, and the pairs (2, 3), (4, 5) to (16, 17). Of these 18 events 8 shall be
 # left: system message, task and the newest pair stay, so that two pairs of the others can.

@@ -29,15 +29,10 @@ from eventfold.memory import TokenCounter, Turn, View
 from eventfold.memory.turns import TurnKind
 from tests.logs import event_logs
 from tests.models import MadeUpModel
-from tests.notation import A, Item, M, O, S, U, log
+from tests.notation import A, M, O, S, U, log, pairs, view_of
 
 DEAR = Prices(input=9)
 EVENT = A("r", "c")
-
-
-def pairs(count: int, text: str = "out", first: int = 0) -> list[Item]:
-    numbers = range(first, first + count)
-    return [i for n in numbers for i in (A(f"r{n}", f"c{n}"), O(f"c{n}", text=text))]
 
 
 # ---------------------------------------------------------------------- the account
@@ -190,10 +185,6 @@ def dear(**more: Any) -> CostAwareCondenser:
     """One to which tokens are so dear, and runs so long, that it acts in short histories."""
     settings: dict[str, Any] = {"keep_recent": 100, "expected_steps": 1000, "minimum_progress": 0}
     return CostAwareCondenser(**{"prices": DEAR, **settings, **more})
-
-
-def view_of(*items: Any) -> View:
-    return View.from_events(log(*items))
 
 
 def test_a_condensation_tells_its_figures() -> None:

@@ -29,12 +29,12 @@ from eventfold.condensers.sections import read_sections
 from eventfold.condensers.state_summary import ASKED, LEAST_CHARS, SHOWN, StateSummary
 from eventfold.condensers.structured_summary import TOOL, StructuredSummary
 from eventfold.condensers.summary_record import record_of
-from eventfold.events import CondensationRequestAction, Event, InvalidArgument
+from eventfold.events import Event, InvalidArgument
 from eventfold.events.tool_calls import ToolCall
 from eventfold.memory import Reply, Turn, View
 from tests.logs import event_logs, json_values
 from tests.models import MadeUpModel
-from tests.notation import A, Item, M, O, S, U, log
+from tests.notation import A, Item, M, O, S, U, log, view_of
 from tests.providers import hostile
 from tests.providers.hostile import HostileProvider
 
@@ -87,13 +87,6 @@ class Filler(MadeUpModel):
 
 def pairs(count: int, text: str = "out " * 40) -> list[Item]:
     return [i for n in range(count) for i in (A(f"r{n}", f"c{n}"), O(f"c{n}", text=text))]
-
-
-def view_of(*items: Any, requested: bool = False) -> View:
-    view = View.from_events(log(*items))
-    if requested:
-        view.append(CondensationRequestAction(id=len(view)))
-    return view
 
 
 def marked(count: int, words: int = 60) -> list[Turn]:

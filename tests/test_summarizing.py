@@ -50,19 +50,8 @@ from eventfold.events import (
 from eventfold.memory import Reply, TokenCounter, Turn, View
 from tests.logs import event_logs
 from tests.models import MadeUpModel
-from tests.notation import A, Item, M, O, S, U, log
+from tests.notation import M, S, U, log, pairs, view_of
 from tests.providers.hostile import USAGE, HostileProvider, answer, cut_body, rate_limited
-
-
-def pairs(count: int, text: str = "out") -> list[Item]:
-    return [i for n in range(count) for i in (A(f"r{n}", f"c{n}"), O(f"c{n}", text=text))]
-
-
-def view_of(*items: Any, requested: bool = False) -> View:
-    view = View.from_events(log(*items))
-    if requested:
-        view.append(CondensationRequestAction(id=len(view)))
-    return view
 
 
 def summary(outcome: View | Condensation) -> str:
