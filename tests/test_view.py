@@ -35,8 +35,8 @@ from eventfold.events import (
 )
 from eventfold.memory import ConversationMemory, ImageContent, NothingToSend, State, Turn, View
 from eventfold.memory.rendering import cut
-from eventfold.memory.turns import TurnKind
-from tests.notation import A, C, Item, M, O, R, S, U, batch, log, named
+from eventfold.memory.turns import TurnKind, head
+from tests.notation import A, C, Item, M, O, R, S, U, batch, log, named, pairs
 
 DELEGATE = AgentDelegateAction(agent="BrowsingAgent", inputs={"task": "look"})
 
@@ -372,3 +372,15 @@ def test_what_happens_to_a_copy_does_not_happen_to_the_original() -> None:
     for event in (task.replace(id=2), go.replace(id=3), back_at.replace(id=4, cause=3)):
         view.append(event)
     assert getattr(view[0], "content", "") == "one"
+
+
+@pytest.mark.parametrize(
+    ("keep_first", "places"),
+    [(None, {0, 1}), (0, {0}), (2, {0, 1}), (3, {0, 1, 2}), (5, {0, 1, 2, 3})],
+)
+def test_the_head_is_counted_in_events_and_rounded_up_to_whole_turns(
+    keep_first: int | None, places: set[int]
+) -> None:
+    """System message and task are the events 0 and 1, then come pairs: two events a turn."""
+    view = View.from_events(log(S(), U(), pairs(3)))
+    assert head(view.turns, view.task, keep_first) == places
